@@ -1,0 +1,94 @@
+/* backend.h - what a new device fills in: one folder and one const struct.
+ *
+ * A kernel arrives as a linear list of UOps (docs/ARCHITECTURE.md, "linear list"); the backend
+ * turns it into a program and launches it on buffers. */
+#ifndef ANNEAL_BACKEND_H
+#define ANNEAL_BACKEND_H
+
+#include <anneal/dtype.h>
+#include <anneal/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { AN_KERNEL_PARAM_MAX = 64, AN_KERNEL_VAR_MAX = 16 };
+
+/* A buffer slot of a kernel. A param that is read and written is one slot. */
+typedef struct an_kernel_param {
+    an_dtype dtype;
+    bool is_read, is_written;
+} an_kernel_param;
+
+/* A kernel ready for a backend. linear, name and everything below belong to whoever made it and
+ * live until the plan is destroyed; a backend copies what its program needs.
+ *   graph    where the ids of linear live
+ *   linear   legal by an_linear_verify; the slot-th PARAM is params[slot]
+ *   vars     VAR nodes, in the order in which launch gives their values */
+typedef struct an_kernel {
+    const char *name;
+    an_graph *graph;
+    an_uop sink; /* the kernel as a DAG, before linearising: for dumps */
+    const an_uop *linear;
+    size_t nlinear;
+    an_kernel_param params[AN_KERNEL_PARAM_MAX];
+    uint32_t nparams;
+    an_uop vars[AN_KERNEL_VAR_MAX];
+    uint32_t nvars;
+    double flops, nbytes_read, nbytes_written; /* by the cost model, for reports */
+} an_kernel;
+
+typedef struct an_device an_device;   /* each backend has its own struct, starting with an_device_base */
+typedef struct an_buffer an_buffer;   /* likewise, starting with an_buffer_base */
+typedef struct an_program an_program; /* likewise, starting with an_program_base */
+typedef struct an_backend an_backend;
+
+/* The first member of every backend's device, buffer and program. */
+typedef struct an_device_base {
+    const an_backend *backend;
+    an_ctx *ctx;
+} an_device_base;
+typedef struct an_buffer_base {
+    an_device *device;
+    size_t nbytes;
+} an_buffer_base;
+typedef struct an_program_base {
+    an_device *device;
+} an_program_base;
+
+typedef struct an_launch {
+    an_buffer *const *buffers; /* nparams of them, in slot order */
+    const size_t *offsets;     /* byte offset of each within its buffer, a multiple of 256; NULL: all 0 */
+    const int64_t *vars;       /* nvars of them */
+} an_launch;
+
+/* All zero is the default. */
+typedef struct an_device_desc {
+    int threads; /* 0: as ANNEAL_THREADS or the machine says */
+} an_device_desc;
+
+/* What a device can do. Every slot is required: there are no optional ones to test for.
+ * A device is used from one thread at a time. Failures put their text in the context. */
+struct an_backend {
+    const char *name; /* "cpu", "interp", "webgpu": what --device takes */
+    an_status (*open)(an_ctx *ctx, const an_device_desc *desc, an_device **out);
+    void (*close)(an_device *dev); /* NULL is a no-op; frees what it created */
+    an_status (*buffer_create)(an_device *dev, size_t nbytes, an_buffer **out); /* contents zero */
+    void (*buffer_destroy)(an_buffer *buf);
+    an_status (*write)(an_buffer *dst, size_t offset, const void *src, size_t nbytes);
+    an_status (*read)(an_buffer *src, size_t offset, void *dst, size_t nbytes); /* waits */
+    /* Compiles n kernels in one go, out[i] for kernels[i]; on failure none is made. */
+    an_status (*compile)(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out);
+    void (*program_destroy)(an_program *prog);
+    an_status (*launch)(an_program *prog, const an_launch *launch); /* returns at once */
+    an_status (*wait)(an_device *dev);
+    /* The kernel in the device's own language, for `anneal kernels`: appended through put. */
+    an_status (*source)(an_device *dev, const an_kernel *kernel,
+                        void (*put)(void *user, const char *text), void *user);
+    int vector_nbytes; /* native vector width that codegen aims at; 0: scalar code only */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

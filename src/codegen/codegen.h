@@ -1,0 +1,47 @@
+/* codegen.h - from a kernel as a DAG to a kernel as a linear list.
+ *
+ * In: what schedule/split.c makes. A SINK of STOREs. Each STORE(PARAM, index, value[, gate]) has an index over RANGEs
+ * of kind LOOP, and a value built of LOAD(PARAM, index[, gate]), elementwise ops, CONST, VAR, RANGE and
+ * REDUCE(value, range...) whose ranges have kind REDUCE and belong to that REDUCE (two copies of one reduction at different
+ * indices may share them; never one nested in another). Everything is scalar. Index arithmetic is INDEX dtype
+ * (64-bit exact), built of add, mul, floordiv, floormod, min, max, comparisons and where. Range ids
+ * ascend from outer to inner; the ranges of two stores in one sink may share a prefix. Nodes:
+ *   for i in range 0..64:                      STORE(PARAM 0, i*10 + j, mul(exp2(..), ..))
+ *       m = reduce max over k ...              the loop over k depends on i only, so it sits inside i, before j
+ *       for j in range 0..10: store
+ *
+ * Out: a linear list in execution order, which every backend can walk:
+ *   PARAM, CONST, VAR, SPECIAL             values; before their first use
+ *   RANGE ... END(range)                   a loop; properly nested; what is defined inside is used inside only
+ *   ACC(init)                              a register, defined before its loop. As a source it means its value now
+ *   ACC_SET(acc, x)                        inside the loop
+ *   ACC_GET(acc, end)                      after the loop: the final value
+ *   LOAD, STORE                            with a gate: nothing is touched where it is false, the load gives 0
+ *   elementwise, VECTOR, LANE, RAMP, BROADCAST, HREDUCE
+ * A vector value has lanes > 1. A LOAD or STORE whose index has lanes > 1 is one access per lane; index = RAMP(base)
+ * is consecutive elements. All sources of an elementwise op have its lanes (BROADCAST makes them so); a gate has the lanes of
+ * the index. No REDUCE and no SINK is left. */
+#ifndef AN_CODEGEN_CODEGEN_H
+#define AN_CODEGEN_CODEGEN_H
+
+#include "ir/uop.h"
+#include "rewrite/trace.h"
+#include <anneal/backend.h>
+
+/* The knobs; part of every kernel's key. All zero: scalar, no opts. */
+typedef struct an_codegen_opts {
+    uint32_t vector_nbytes; /* native vector width, 0 for scalar code */
+    bool no_opt;            /* the loop nest as it comes: the twin that opts are tested against */
+} an_codegen_opts;
+
+/* Runs the codegen passes over sink (in g, where new nodes go) and fills the caller's vec with the linear list.
+ * trace may be NULL. Errors: AN_ERR_NOMEM; AN_ERR_INTERNAL with the verifier's sentence. */
+an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_trace *trace, an_uop_vec *linear);
+
+/* The rules for legal programs. what names the pass in the sentence. Errors: AN_ERR_INTERNAL. */
+an_status an_linear_verify(an_graph *g, const an_uop *linear, size_t n, const char *what);
+
+/* The linear list as text, indented by loop: dumps and golden files. */
+an_status an_linear_print(an_str *out, an_graph *g, const an_uop *linear, size_t n);
+
+#endif
