@@ -134,7 +134,7 @@ an_uop an_uop_import(an_graph *dst, const an_graph *src, an_uop root, an_uop (*m
             int64_t min = 0, max = 0;
             an_uop_int(dst, args.data[0], &min);
             an_uop_int(dst, args.data[1], &max);
-            copy[u.id] = an_var(dst, src->names.data[node.arg], min, max);
+            copy[u.id] = an_uop_var(dst, src->names.data[node.arg], min, max);
         } else {
             const uint64_t arg =
                 an_op_has((an_op)node.op, AN_TRAIT_IDENT) ? ++dst->unique : node.arg;

@@ -184,7 +184,7 @@ static uint32_t intern_name(an_graph *g, const char *name)
     return (uint32_t)(g->names.len - 1);
 }
 
-an_uop an_var(an_graph *g, const char *name, int64_t min, int64_t max)
+an_uop an_uop_var(an_graph *g, const char *name, int64_t min, int64_t max)
 {
     const uint32_t id = intern_name(g, name);
     if (id == UINT32_MAX) return AN_UOP_NONE;
@@ -225,14 +225,14 @@ an_uop an_cast_to(an_graph *g, an_dtype dtype, an_uop x)
     return an_uop_new_full(g, AN_OP_CAST, dtype, an_uop_lanes(g, x), &x, 1, 0, 0);
 }
 
-an_uop an_neg(an_graph *g, an_uop x)
+an_uop an_uop_neg(an_graph *g, an_uop x)
 {
     return an_binary(g, AN_OP_MUL, x, an_const_like(g, x, -1.0));
 }
 
-an_uop an_sub(an_graph *g, an_uop x, an_uop y)
+an_uop an_uop_sub(an_graph *g, an_uop x, an_uop y)
 {
-    return an_binary(g, AN_OP_ADD, x, an_neg(g, y));
+    return an_binary(g, AN_OP_ADD, x, an_uop_neg(g, y));
 }
 
 an_uop an_not(an_graph *g, an_uop x)

@@ -127,14 +127,14 @@ an_uop an_const_int(an_graph *g, an_dtype dtype, int64_t v);   /* dtype may be a
 an_uop an_const_float(an_graph *g, an_dtype dtype, double v);
 an_uop an_const_like(an_graph *g, an_uop u, double v);         /* of u's dtype and lanes (broadcast if > 1) */
 an_uop an_index(an_graph *g, int64_t v);                       /* INDEX constant */
-an_uop an_var(an_graph *g, const char *name, int64_t min, int64_t max); /* INDEX variable, bounds included */
+an_uop an_uop_var(an_graph *g, const char *name, int64_t min, int64_t max); /* INDEX variable, bounds included */
 
 an_uop an_unary(an_graph *g, an_op op, an_uop x);              /* dtype by ops.def */
 an_uop an_binary(an_graph *g, an_op op, an_uop x, an_uop y);
 an_uop an_select(an_graph *g, an_uop c, an_uop x, an_uop y);   /* WHERE */
 an_uop an_cast_to(an_graph *g, an_dtype dtype, an_uop x);      /* x itself if it has that dtype */
-an_uop an_neg(an_graph *g, an_uop x);                          /* mul(x, -1) */
-an_uop an_sub(an_graph *g, an_uop x, an_uop y);                /* add(x, mul(y, -1)) */
+an_uop an_uop_neg(an_graph *g, an_uop x);                          /* mul(x, -1) */
+an_uop an_uop_sub(an_graph *g, an_uop x, an_uop y);                /* add(x, mul(y, -1)) */
 an_uop an_not(an_graph *g, an_uop x);                          /* xor(x, true), bool */
 
 /* Index arithmetic that folds constants and identities at once, so shapes stay small. */
