@@ -1,0 +1,110 @@
+/* io.h - files: whole reads with limits, atomic writes, IDX arrays, SHA-256, downloads, and the order in which training
+ * visits a data set. Nothing here knows of graphs.
+ *
+ * Paths are UTF-8 or whatever the system takes; they appear in error sentences as they were given. */
+#ifndef ANNEAL_IO_H
+#define ANNEAL_IO_H
+
+#include <anneal/dtype.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- whole files ---------------------------------------------------------------------------------- */
+/* Bytes that the caller owns: an_bytes_fini. All zero is empty. */
+typedef struct an_bytes {
+    an_ctx *ctx;
+    uint8_t *data; /* one 0 byte follows the last, so text can be read as a C string */
+    size_t nbytes;
+} an_bytes;
+AN_API void an_bytes_fini(an_bytes *b);
+
+/* Reads a regular file of at most nbytes_max bytes.
+ * Errors: AN_ERR_IO if it cannot be opened or read, AN_ERR_LIMIT if it is longer, AN_ERR_NOMEM. */
+AN_API an_status an_file_read(an_ctx *ctx, const char *path, size_t nbytes_max, an_bytes *out);
+
+/* --- atomic writes -------------------------------------------------------------------------------- */
+/* A file being written beside its final name. Nothing has that name before commit, and abort leaves nothing. */
+typedef struct an_atomic_file an_atomic_file;
+
+AN_API an_status an_atomic_open(an_ctx *ctx, const char *path, an_atomic_file **out);
+AN_API an_status an_atomic_write(an_atomic_file *f, const void *data, size_t nbytes);
+/* Flushes to the disk and renames; the handle is gone whether it works or not. */
+AN_API an_status an_atomic_commit(an_atomic_file *f);
+AN_API void an_atomic_abort(an_atomic_file *f); /* NULL is a no-op */
+
+/* The three in one. */
+AN_API an_status an_file_write(an_ctx *ctx, const char *path, const void *data, size_t nbytes);
+
+/* Makes a directory and those above it; one that exists is fine. */
+AN_API an_status an_dir_create(an_ctx *ctx, const char *path);
+
+/* --- IDX, the format of MNIST and its relatives --------------------------------------------------- */
+enum { AN_IDX_RANK_MAX = 8 };
+
+typedef struct an_idx {
+    an_ctx *ctx;
+    an_dtype dtype; /* u8, i8, i16, i32, f32 or f64 */
+    uint32_t rank;
+    size_t dims[AN_IDX_RANK_MAX];
+    size_t nbytes;
+    void *data; /* row-major, in this machine's byte order */
+} an_idx;
+
+/* What the reader accepts. All zero is the default. */
+typedef struct an_idx_desc {
+    size_t nbytes_max; /* of the elements; 0: 1 GiB */
+    an_dtype dtype;    /* AN_DTYPE_NONE: any */
+    uint32_t rank;     /* 0: any */
+} an_idx_desc;
+
+/* Loads an IDX file, plain or gzip (told apart by content, not by name), inflating straight into the result. The header is
+ * checked against what is really there before memory is taken, so a small file cannot ask for much. desc may be NULL; *out
+ * is written only on success, and is the caller's: an_idx_fini.
+ * Errors: AN_ERR_IO; AN_ERR_FORMAT for a wrong magic number, a header that lies about the size, truncated or corrupt data,
+ * anything after the data; AN_ERR_DTYPE, AN_ERR_SHAPE for another dtype or rank than desc asks for; AN_ERR_LIMIT;
+ * AN_ERR_NOMEM; AN_ERR_UNSUPPORTED for gzip in a build without zlib. The sentence names the file and the byte. */
+AN_API an_status an_idx_load(an_ctx *ctx, const char *path, const an_idx_desc *desc, an_idx *out);
+/* The same from memory; name stands for the path in sentences. */
+AN_API an_status an_idx_parse(an_ctx *ctx, const char *name, const void *data, size_t nbytes, const an_idx_desc *desc,
+                              an_idx *out);
+AN_API void an_idx_fini(an_idx *idx);
+
+/* --- SHA-256 -------------------------------------------------------------------------------------- */
+enum { AN_SHA256_HEX = 65 }; /* 64 lower-case digits and the 0 byte */
+
+AN_API an_status an_sha256(an_ctx *ctx, const void *data, size_t nbytes, char hex[AN_SHA256_HEX]);
+AN_API an_status an_sha256_file(an_ctx *ctx, const char *path, char hex[AN_SHA256_HEX]);
+
+/* --- downloads ------------------------------------------------------------------------------------ */
+/*   url          https only. For tests, ANNEAL_TEST_HTTP=1 in the environment also allows http://127.0.0.1
+ *   path         final name; its directory exists. Written only after sha256 was found right
+ *   sha256       64 hex digits, required
+ *   nbytes_max   a longer answer is refused; 0: 1 GiB
+ *   progress     called a few times a second, total 0 while unknown; false cancels. May be NULL */
+typedef struct an_download_desc {
+    const char *url;
+    const char *path;
+    const char *sha256;
+    size_t nbytes_max;
+    bool (*progress)(void *user, size_t done, size_t total);
+    void *user;
+} an_download_desc;
+
+/* Fetches one file. Gives up after 10 s without a connection or 20 s without data; leaves no partial file.
+ * With ANNEAL_OFFLINE=1 it fails at once, before any name is looked up.
+ * Errors: AN_ERR_IO for what the network or the disk did, AN_ERR_UNSUPPORTED when offline, AN_ERR_FORMAT for a wrong SHA-256,
+ * AN_ERR_LIMIT for too much, AN_ERR_ARG for a URL that is not https. */
+AN_API an_status an_download(an_ctx *ctx, const an_download_desc *desc);
+AN_API bool an_download_is_offline(void); /* ANNEAL_OFFLINE is set, and not to "" or "0" */
+
+/* --- shuffling ------------------------------------------------------------------------------------ */
+/* Fills out with a permutation of 0..n-1 that depends on seed, epoch and n alone: Fisher-Yates driven by the Threefry-2x32
+ * counter generator (20 rounds) under key seed, counter (epoch, draw). */
+AN_API void an_shuffle(uint64_t seed, uint32_t epoch, uint32_t n, uint32_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
