@@ -57,6 +57,9 @@ AN_API const char *an_ctx_error(const an_ctx *ctx);
 AN_API an_status an_ctx_status(const an_ctx *ctx);
 AN_API void an_ctx_clear_error(an_ctx *ctx);
 
+/* For code built on the library: records the sentence unless an earlier failure is still held, and returns status. */
+AN_API an_status an_fail(an_ctx *ctx, an_status status, const char *fmt, ...) AN_PRINTF(3, 4);
+
 /* The general text of a status, as in status.def. */
 AN_API const char *an_status_text(an_status status);
 

@@ -22,6 +22,13 @@ typedef enum an_phase { AN_PHASE_FORWARD, AN_PHASE_BACKWARD, AN_PHASE_UPDATE } a
 /* Errors: AN_ERR_NOMEM. */
 AN_API an_status an_graph_create(an_ctx *ctx, an_graph **out);
 AN_API void an_graph_destroy(an_graph *g); /* its nodes and tensors with it; NULL is a no-op */
+AN_API an_ctx *an_graph_ctx(const an_graph *g);
+
+/* Zeroed memory that lives as long as the graph: for handles. NULL when memory is out. */
+AN_API void *an_graph_alloc(an_graph *g, size_t nbytes);
+
+/* The phase of nodes made from now on; returns the one before. */
+AN_API an_phase an_graph_set_phase(an_graph *g, an_phase phase);
 
 #ifdef __cplusplus
 }

@@ -19,10 +19,6 @@ void an_mem_free(an_ctx *ctx, void *ptr, size_t nbytes); /* NULL is a no-op */
 bool an_size_mul(size_t count, size_t size, size_t *out);
 bool an_size_add(size_t a, size_t b, size_t *out);
 
-/* --- errors ------------------------------------------------------------------------------------ */
-/* Records the sentence unless an earlier failure is still held, and returns status. */
-an_status an_fail(an_ctx *ctx, an_status status, const char *fmt, ...) AN_PRINTF(3, 4);
-
 /* --- things that hang off a context ------------------------------------------------------------
  * A module that keeps state for the life of a context puts it in its slot; destroy runs from
  * an_ctx_destroy, last slot first. */

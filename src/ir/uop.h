@@ -215,18 +215,12 @@ an_status an_graph_print(an_str *out, an_graph *g, const an_uop *roots, uint32_t
 an_uop an_uop_import(an_graph *dst, const an_graph *src, an_uop root,
                      an_uop (*map)(void *user, an_uop u), void *user);
 
-an_ctx *an_graph_ctx(const an_graph *g);
-
-/* Zeroed memory that lives as long as the graph: for handles. NULL when memory is out. */
-void *an_graph_alloc(an_graph *g, size_t nbytes);
-
 /* State of the layer above (devices and buffers: src/runtime) that hangs off the graph; destroy runs from
  * an_graph_destroy. */
 void *an_graph_runtime(const an_graph *g);
 void an_graph_set_runtime(an_graph *g, void *data, void (*destroy)(an_graph *g, void *data));
 
-/* Phase and rule given to nodes made from now on; both return what was set before. */
-an_phase an_graph_set_phase(an_graph *g, an_phase phase);
+/* The rule given to nodes made from now on; returns the one before. */
 uint32_t an_graph_set_rule(an_graph *g, uint32_t rule);
 
 /* A per-node table of T, indexed by id, zeroed, for nodes that exist now: calloc of an_graph_len. */
