@@ -1,0 +1,139 @@
+/* collapse.c - reductions that need no loop: one-hot times table is a gather.
+ *
+ *     sum over r of where(r == e, x(r), 0)  =  where(0 <= e < bound, x(e), 0)      e free of r
+ *
+ * exact for every dtype, since all other terms are zeros (a sum of one x and zeros is x; -0.0 becomes 0.0 either way, as
+ * 0.0 + -0.0 is 0.0 and the term sits under a where that adds to it nothing else: codegen starts sums from 0). The
+ * factor form, onehot * x, is left alone for floats: 0 * inf is nan. Loads that depended on r are gated by the bounds, since e
+ * comes from data. */
+#include "schedule/sched.h"
+
+static bool depends_on(an_sched *s, an_uop u, an_uop range)
+{
+    an_uop_vec set = {0};
+    const bool ok = an_ranges_below(s, u, &set);
+    const bool found = !ok || an_vec_has(&set, range);
+    an_vec_fini(s->ctx, &set);
+    return found;
+}
+
+/* c says r == e, alone or as a part of an `and`: e, as an index, and what else c demands (true if nothing). */
+static bool split_condition(an_sched *s, an_uop c, an_uop range, an_uop *e, an_uop *rest)
+{
+    an_graph *g = s->g;
+    an_uop pending[16], others = an_const_int(g, AN_BOOL, 1);
+    uint32_t n = 0;
+    bool found = false;
+    pending[n++] = c;
+    while (n) {
+        const an_uop u = pending[--n];
+        if (an_uop_op(g, u) == AN_OP_AND && an_uop_dtype(g, u) == AN_BOOL && n + 2 <= 16) {
+            pending[n++] = an_uop_src(g, u, 0);
+            pending[n++] = an_uop_src(g, u, 1);
+            continue;
+        }
+        bool is_it = false;
+        for (uint32_t i = 0; i < 2 && !found && an_uop_op(g, u) == AN_OP_CMPEQ; i++) {
+            an_uop side = an_uop_src(g, u, i);
+            const an_uop other = an_uop_src(g, u, 1 - i);
+            const an_dtype_kind kind = an_dtype_kind_of(an_uop_dtype(g, side));
+            if (kind != AN_KIND_INT && kind != AN_KIND_UINT && kind != AN_KIND_INDEX) continue;
+            if (an_uop_op(g, side) == AN_OP_CAST) { /* the range must survive the cast: its bound fits */
+                int64_t lo = 0, hi = 0;
+                const uint32_t bits = (uint32_t)(8 * an_dtype_nbytes(an_uop_dtype(g, side)));
+                an_bounds(g, an_uop_src(g, side, 0), &lo, &hi);
+                if (bits < 64 && hi >= (int64_t)1 << (bits - 1)) continue;
+                side = an_uop_src(g, side, 0);
+            }
+            if (!an_uop_eq(side, range) || depends_on(s, other, range)) continue;
+            *e = an_cast_to(g, AN_INDEX, other);
+            found = is_it = true;
+        }
+        if (!is_it) others = an_uop_is_int(g, others, 1) ? u : an_binary(g, AN_OP_AND, others, u);
+    }
+    *rest = others;
+    return found;
+}
+
+/* x with range replaced by e, loads that depended on it gated by ok as well. */
+static an_uop at_element(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok)
+{
+    an_graph *g = s->g;
+    an_uop_vec order = {0}, from = {0}, to = {0};
+    an_uop out = AN_UOP_NONE;
+    if (an_toposort(g, &x, 1, &order)) goto done;
+    for (size_t i = 0; i < order.len; i++) {
+        const an_uop load = order.data[i];
+        if (an_uop_op(g, load) != AN_OP_LOAD || !depends_on(s, load, range)) continue;
+        an_uop src[3] = {an_uop_src(g, load, 1), AN_UOP_NONE, AN_UOP_NONE};
+        if (an_uop_nsrc(g, load) > 2) src[1] = an_uop_src(g, load, 2);
+        /* Inner loads first (order), so an index that loads is already gated. */
+        if (an_substitute_many(g, src, an_uop_is_none(src[1]) ? 1 : 2, from.data, to.data, from.len)) goto done;
+        if (an_substitute_many(g, src, an_uop_is_none(src[1]) ? 1 : 2, &range, &e, 1)) goto done;
+        const an_uop gate = an_uop_is_none(src[1]) ? ok : an_binary(g, AN_OP_AND, src[1], ok);
+        if (an_uop_is_none(gate)) goto done;
+        const an_uop gated = an_load(g, an_uop_src(g, load, 0), src[0], gate);
+        if (!an_vec_push(s->ctx, &from, load) || !an_vec_push(s->ctx, &to, gated)) goto done;
+    }
+    if (!an_vec_push(s->ctx, &from, range) || !an_vec_push(s->ctx, &to, e)) goto done;
+    out = an_substitute(g, x, from.data, to.data, from.len);
+done:
+    an_vec_fini(s->ctx, &order);
+    an_vec_fini(s->ctx, &from);
+    an_vec_fini(s->ctx, &to);
+    return out;
+}
+
+/* The REDUCE without one of its ranges, or none where no range can go. */
+static an_uop collapse_one(an_sched *s, an_uop reduce)
+{
+    an_graph *g = s->g;
+    const an_uop value = an_uop_src(g, reduce, 0);
+    if (an_reduce_op(an_uop_arg(g, reduce)) != AN_OP_ADD || an_uop_op(g, value) != AN_OP_WHERE) return AN_UOP_NONE;
+    const an_uop c = an_uop_src(g, value, 0), x = an_uop_src(g, value, 1);
+    if (!an_uop_is_number(g, an_uop_src(g, value, 2), 0.0)) return AN_UOP_NONE;
+    for (uint32_t i = 1; i < an_uop_nsrc(g, reduce); i++) {
+        const an_uop range = an_uop_src(g, reduce, i);
+        an_uop e = AN_UOP_NONE, rest = AN_UOP_NONE;
+        if (!split_condition(s, c, range, &e, &rest)) continue;
+        const an_uop zero = an_index(g, 0);
+        const an_uop low = an_not(g, an_binary(g, AN_OP_CMPLT, e, zero));
+        const an_uop ok = an_binary(g, AN_OP_AND, low, an_binary(g, AN_OP_CMPLT, e, an_uop_src(g, range, 0)));
+        an_uop cond = ok;
+        if (!an_uop_is_int(g, rest, 1)) cond = an_binary(g, AN_OP_AND, ok, at_element(s, rest, range, e, ok));
+        const an_uop picked = an_select(g, cond, at_element(s, x, range, e, ok), an_uop_src(g, value, 2));
+        if (an_uop_is_none(picked)) return AN_UOP_NONE;
+        an_uop src[AN_RANK_MAX + 1] = {picked};
+        uint32_t n = 1;
+        for (uint32_t k = 1; k < an_uop_nsrc(g, reduce); k++)
+            if (k != i) src[n++] = an_uop_src(g, reduce, k);
+        if (n == 1) return picked;
+        return an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, reduce), src, n, an_uop_arg(g, reduce));
+    }
+    return AN_UOP_NONE;
+}
+
+an_status an_sched_collapse(an_sched *s)
+{
+    for (size_t k = 0; k < s->kernels.len; k++) {
+        an_kern *kern = &s->kernels.data[k];
+        if (s->cost->no_fuse) break;
+        for (bool again = kern->has_reduce; again;) {
+            an_uop_vec order = {0};
+            an_status st = an_toposort(s->g, kern->stores.data, (uint32_t)kern->stores.len, &order);
+            again = false;
+            for (size_t i = 0; i < order.len && !st && !again; i++) {
+                if (an_uop_op(s->g, order.data[i]) != AN_OP_REDUCE) continue;
+                const an_uop out = collapse_one(s, order.data[i]);
+                if (an_uop_is_none(out)) continue;
+                st = an_substitute_many(s->g, kern->stores.data, kern->stores.len, &order.data[i], &out, 1);
+                again = true;
+                an_trace_note(s->trace, "a one-hot sum became a gather");
+            }
+            an_vec_fini(s->ctx, &order);
+            if (!st && again && !an_kern_refresh(s, kern)) st = AN_ERR_NOMEM;
+            if (st) return st;
+        }
+    }
+    return AN_OK;
+}

@@ -1,0 +1,167 @@
+/* fuse.c - which nodes get a buffer of their own: the cost model of docs/ARCHITECTURE.md, "fuse".
+ *
+ * From users to sources. When a node's turn comes all its users are decided, so its contexts are known: the kernels
+ * and index tuples at which it would be evaluated if inlined. It is stored when that costs more, by the model, than
+ * evaluating it once, writing it, and reading it back. Nodes evaluated once at one place are inlined without asking, so the
+ * search is linear in the graph. */
+#include "schedule/sched.h"
+
+enum { CONTEXTS_MAX = 8 };
+
+static const char *keep_text(an_sched *s, const an_str *text)
+{
+    char *copy = an_graph_alloc(s->g, text->len + 1);
+    if (!copy) return "";
+    memcpy(copy, an_str_cstr(text), text->len);
+    return copy;
+}
+
+uint32_t an_sched_kernel_new(an_sched *s, an_uop node, const char *reason)
+{
+    const uint32_t k = (uint32_t)s->kernels.len;
+    const an_kern fresh = {.node = node, .reason = reason};
+    if (!an_vec_push(s->ctx, &s->kernels, fresh)) return UINT32_MAX;
+    const an_shape shape = an_uop_shape(s->g, node);
+    an_uop idx[AN_RANK_MAX];
+    for (uint32_t i = 0; i < shape.rank; i++) {
+        idx[i] = an_sched_range(s, shape.dims[i], AN_UOP_NONE, k);
+        if (an_uop_is_none(idx[i])) return UINT32_MAX;
+        if (an_uop_is_const(s->g, idx[i])) continue;
+        if (!an_vec_push(s->ctx, &s->kernels.data[k].loops, idx[i])) return UINT32_MAX;
+    }
+    s->kernels.data[k].tuple = an_tuple_make(s, idx, shape.rank, an_const_int(s->g, AN_BOOL, 1));
+    return an_uop_is_none(s->kernels.data[k].tuple) ? UINT32_MAX : k;
+}
+
+static void kernel_drop_last(an_sched *s)
+{
+    s->kernels.len--;
+    an_vec_fini(s->ctx, &s->kernels.data[s->kernels.len].loops);
+}
+
+static bool add_context(an_sched *s, an_uop n, uint32_t kernel, an_uop tuple)
+{
+    an_info *info = &s->info[n.id];
+    if (an_uop_is_none(tuple)) return false;
+    for (size_t i = 0; i < info->contexts.len; i++)
+        if (info->contexts.data[i].kernel == kernel && an_uop_eq(info->contexts.data[i].tuple, tuple)) return true;
+    const an_context c = {kernel, tuple};
+    return an_vec_push(s->ctx, &info->contexts, c);
+}
+
+/* Sources of n get their contexts from those n is evaluated at. */
+static bool push_down(an_sched *s, an_uop n, const an_context *contexts, size_t ncontexts)
+{
+    const an_op op = an_uop_op(s->g, n);
+    const uint32_t first = op == AN_OP_ASSIGN ? 1 : 0;
+    const uint32_t end = an_sched_transparent(op) || op == AN_OP_IOTA ? 1 : an_uop_nsrc(s->g, n);
+    if (op == AN_OP_BUFFER || op == AN_OP_IOTA || op == AN_OP_VAR) return true; /* their sources are dims */
+    for (size_t c = 0; c < ncontexts; c++)
+        for (uint32_t i = first; i < end; i++) {
+            const an_uop tuple = an_tuple_source(s, n, contexts[c].tuple, i, NULL);
+            if (!add_context(s, an_uop_src(s->g, n, i), contexts[c].kernel, tuple)) return false;
+        }
+    return true;
+}
+
+/* n gets kernel k, which exists, and the buffer it writes. */
+static an_status store(an_sched *s, an_uop n, uint32_t k, const char *reason)
+{
+    an_uop ptr = n; /* ASSIGN: its target's storage, through the node itself */
+    if (an_uop_op(s->g, n) != AN_OP_ASSIGN) {
+        const an_shape shape = an_uop_shape(s->g, n);
+        ptr = an_buffer_node(s->g, an_uop_dtype(s->g, n), shape.dims, shape.rank);
+    }
+    if (an_uop_is_none(ptr) || !an_idmap_set(&s->buffer_of, s->ctx, n.id, ptr.id)) return AN_ERR_NOMEM;
+    s->kernels.data[k].reason = reason;
+    s->info[n.id].kernel = k + 1;
+    const an_context c = {k, s->kernels.data[k].tuple};
+    if (an_numel(s, an_uop_shape(s->g, n)) == 0) {
+        s->kernels.data[k].dead = true; /* nothing to compute */
+        return AN_OK;
+    }
+    return push_down(s, n, &c, 1) ? AN_OK : AN_ERR_NOMEM;
+}
+
+static an_status inline_it(an_sched *s, an_uop n)
+{
+    const an_info *info = &s->info[n.id];
+    for (size_t i = 0; i < info->contexts.len; i++) s->kernels.data[info->contexts.data[i].kernel].nnodes++;
+    return push_down(s, n, info->contexts.data, info->contexts.len) ? AN_OK : AN_ERR_NOMEM;
+}
+
+static an_status decide(an_sched *s, an_uop n)
+{
+    const an_info *info = &s->info[n.id];
+    const an_op op = an_uop_op(s->g, n);
+    if (!an_op_has(op, AN_TRAIT_ELEM) && op != AN_OP_REDUCE_AXIS) return inline_it(s, n);
+
+    const double numel = an_numel(s, an_uop_shape(s->g, n));
+    double evals = 0;
+    bool full = false;
+    for (size_t i = 0; i < info->contexts.len; i++) {
+        evals += an_sched_evals(s, info->contexts.data[i].kernel, info->contexts.data[i].tuple);
+        full = full || s->kernels.data[info->contexts.data[i].kernel].nnodes >= s->cost->max_nodes;
+    }
+    const bool unfused = s->cost->no_fuse && (op == AN_OP_REDUCE_AXIS || an_op_weight(op) > 0) && numel > 1;
+    const bool nested = op == AN_OP_REDUCE_AXIS && an_sched_in_reduce(s, info->contexts.data[0].tuple);
+    if (!full && !unfused && info->contexts.len == 1 && evals <= numel && !nested) return inline_it(s, n);
+
+    an_str text;
+    an_str_init(&text, s->ctx);
+    const uint32_t k = an_sched_kernel_new(s, n, "");
+    if (k == UINT32_MAX) return AN_ERR_NOMEM;
+    bool keep = true;
+    if (full) {
+        an_str_printf(&text, "%s is stored: its kernel has %u nodes already", an_op_info_of(op)->text,
+                      s->cost->max_nodes);
+    } else if (unfused) {
+        an_str_put(&text, "fusion is off");
+    } else if (info->contexts.len > CONTEXTS_MAX) {
+        an_str_printf(&text, "%s is stored: %zu places use it", an_op_info_of(op)->text, info->contexts.len);
+    } else {
+        const an_context once = {k, s->kernels.data[k].tuple};
+        const double nbytes = numel * (double)an_dtype_nbytes(an_uop_dtype(s->g, n));
+        const double stored = an_sched_cost(s, n, &once, 1, 1e18) + s->cost->launch_ns +
+                              2 * nbytes / s->cost->bytes_per_ns + evals / s->cost->ops_per_ns;
+        const double inlined = an_sched_cost(s, n, info->contexts.data, info->contexts.len, stored);
+        keep = inlined > stored;
+        an_str_printf(&text,
+                      "%s of %.0f elements is %s: inlined into %zu place%s it would be evaluated %.0f times, %s%.1f us; "
+                      "stored %.1f us",
+                      an_op_info_of(op)->text, numel, keep ? "stored" : "inlined", info->contexts.len,
+                      info->contexts.len == 1 ? "" : "s", evals, keep ? "over " : "", (keep ? stored : inlined) / 1000,
+                      stored / 1000);
+        an_trace_note(s->trace, "%s", an_str_cstr(&text));
+    }
+    an_status st = AN_OK;
+    if (keep) {
+        st = store(s, n, k, keep_text(s, &text));
+    } else {
+        kernel_drop_last(s);
+        st = inline_it(s, n);
+    }
+    an_str_fini(&text);
+    return st;
+}
+
+an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots)
+{
+    for (size_t i = s->order.len; i-- > 0;) {
+        const an_uop n = s->order.data[i];
+        const an_op op = an_uop_op(s->g, n);
+        bool root = false;
+        for (size_t r = 0; r < nroots && !root; r++) root = an_uop_eq(roots[r], n);
+        an_status st = AN_OK;
+        if (op == AN_OP_BUFFER) continue;
+        if (op == AN_OP_ASSIGN || root || (op == AN_OP_CONTIGUOUS && s->info[n.id].contexts.len)) {
+            const uint32_t k = an_sched_kernel_new(s, n, "");
+            if (k == UINT32_MAX) return AN_ERR_NOMEM;
+            st = store(s, n, k, op == AN_OP_ASSIGN ? "updates its buffer" : root ? "asked for" : "contiguous");
+        } else if (s->info[n.id].contexts.len) {
+            st = decide(s, n);
+        }
+        if (st) return st;
+    }
+    return AN_OK;
+}

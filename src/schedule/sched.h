@@ -1,0 +1,122 @@
+/* sched.h - the scheduler's working state. For src/schedule only.
+ *
+ * A node of the tensor graph is evaluated at index tuples: SINK(index of axis 0, ..., index of the last axis, valid), one
+ * index expression over RANGEs an axis, and the condition under which the element exists (PAD puts it there).
+ * rangeify.c says which tuple of a source follows from a tuple of its user; movement ops are nothing but that.
+ *
+ * A node is either stored (it has a kernel that evaluates it once at its own LOOP ranges) or inlined into the kernels
+ * of its users, at their tuples: its contexts. fuse.c decides, from users to sources. */
+#ifndef AN_SCHEDULE_SCHED_H
+#define AN_SCHEDULE_SCHED_H
+
+#include "base/idmap.h"
+#include "base/pairmap.h"
+#include "rewrite/rewrite.h"
+#include "schedule/schedule.h"
+
+typedef struct an_context {
+    uint32_t kernel; /* in sched.kernels */
+    an_uop tuple;
+} an_context;
+
+typedef struct an_info { /* of a tensor node, by id */
+    AN_VEC(an_context) contexts;
+    uint32_t kernel;  /* 1 + the kernel that stores it, 0 if inlined */
+    uint32_t nusers;
+    an_uop ranges;    /* REDUCE_AXIS: SINK of its reduce ranges, one an axis; CONST 0 for axes not reduced or of size 1 */
+} an_info;
+
+typedef struct an_store_info {
+    an_uop node; /* the tensor node stored */
+    an_uop ptr;  /* BUFFER, or ASSIGN */
+} an_store_info;
+
+typedef struct an_kern {
+    an_uop_vec loops; /* LOOP ranges, outer first, those of size 1 left out */
+    an_uop tuple;     /* the output's index tuple */
+    an_uop_vec stores; /* STORE nodes once built */
+    an_uop_vec reads;  /* pointers loaded from: BUFFER or ASSIGN nodes, each once */
+    an_uop_vec writes; /* pointers stored to */
+    an_uop node;       /* the tensor node it was made for */
+    const char *reason;
+    uint32_t nnodes;   /* tensor nodes inlined */
+    double ops;        /* modelled work */
+    bool has_reduce;
+    bool dead;         /* merged into another */
+} an_kern;
+
+typedef struct an_sched {
+    an_graph *g;
+    an_ctx *ctx;
+    const an_cost *cost;
+    an_trace *trace;
+    an_info *info; /* ids below ninfo */
+    uint32_t ninfo;
+    size_t info_nbytes;
+    an_uop_vec order; /* tensor nodes, sources first */
+    AN_VEC(an_kern) kernels;
+    AN_VEC(an_uop) range_owner; /* by range id: the REDUCE_AXIS node, or none for a LOOP */
+    AN_VEC(uint32_t) range_kernel; /* by range id: 1 + kernel of a LOOP */
+    an_bounds_memo bounds;
+    an_idmap simplified; /* tuple -> simplified tuple */
+    an_pairmap evals;    /* (kernel, tuple) -> 1 + index into eval_counts */
+    AN_VEC(double) eval_counts;
+    an_idmap buffer_of;  /* stored node -> its BUFFER or ASSIGN */
+    an_uop_vec outputs;  /* BUFFERs of the roots */
+} an_sched;
+
+/* --- rangeify.c -------------------------------------------------------------------------------- */
+an_uop an_tuple_make(an_sched *s, const an_uop *idx, uint32_t rank, an_uop valid);
+an_uop an_tuple_valid(const an_sched *s, an_uop tuple);
+/* The tuple of source i of n when n is evaluated at tuple. local (may be NULL): what PAD alone demands. */
+an_uop an_tuple_source(an_sched *s, an_uop n, an_uop tuple, uint32_t i, an_uop *local);
+/* A fresh RANGE over bound; the constant 0 where bound is 1. owner none: a LOOP of that kernel. */
+an_uop an_sched_range(an_sched *s, an_uop bound, an_uop owner, uint32_t kernel);
+/* SINK of the reduce ranges of a REDUCE_AXIS node, made on first use. */
+an_uop an_sched_reduce_ranges(an_sched *s, an_uop n);
+/* Row-major position in a buffer of that shape. */
+an_uop an_tuple_flat(an_sched *s, an_uop tuple, an_shape shape);
+/* The RANGEs below u, each once, pushed onto out if not there. */
+bool an_ranges_below(an_sched *s, an_uop u, an_uop_vec *out);
+/* u is evaluated through: it is only its first source, moved or renamed. */
+bool an_sched_transparent(an_op op);
+
+/* --- cost.c ------------------------------------------------------------------------------------ */
+double an_range_size(an_sched *s, an_uop range);
+/* How many times a node at this tuple is evaluated in the kernel: the product of the loops it sits in. */
+double an_sched_evals(an_sched *s, uint32_t kernel, an_uop tuple);
+/* Modelled ns of evaluating n, and all that is inlined below it, at those contexts; stops beyond limit. */
+double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t ncontexts, double limit);
+/* The tuple depends on a reduce range. */
+bool an_sched_in_reduce(an_sched *s, an_uop tuple);
+double an_numel(an_sched *s, an_shape shape);
+double an_op_weight(an_op op);
+
+/* --- the passes, in order ---------------------------------------------------------------------- */
+an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots); /* fuse.c: kernels and contexts */
+an_status an_sched_build(an_sched *s);                                    /* build.c: stores as expressions */
+an_status an_sched_collapse(an_sched *s);                                 /* collapse.c: reductions in closed form */
+an_status an_sched_merge(an_sched *s);                                    /* merge.c: kernels with several outputs */
+an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n);       /* order.c: launch order */
+an_status an_sched_split(an_sched *s, const uint32_t *order, size_t n, an_schedule *out); /* split.c: slots, names */
+
+/* --- deps.c ------------------------------------------------------------------------------------ */
+typedef struct an_edge {
+    uint32_t before, after;
+} an_edge;
+typedef AN_VEC(an_edge) an_edge_vec;
+/* What must run before what: a write before its reads, and reads of what a buffer held before the ASSIGN that overwrites
+ * it. Dead kernels have none. */
+bool an_sched_edges(an_sched *s, an_edge_vec *out);
+
+/* --- kernels as nodes of a graph --------------------------------------------------------------- */
+uint32_t an_sched_kernel_new(an_sched *s, an_uop node, const char *reason);
+/* Fills reads and writes from stores. */
+bool an_kern_refresh(an_sched *s, an_kern *k);
+/* Modelled operations of these stores: each node's weight times the ranges it depends on. */
+double an_stores_ops(an_sched *s, const an_uop_vec *stores);
+/* The BUFFER below a pointer (through ASSIGNs). */
+an_uop an_ptr_base(const an_graph *g, an_uop ptr);
+bool an_vec_has(const an_uop_vec *v, an_uop u);
+
+#endif

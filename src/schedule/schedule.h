@@ -1,0 +1,61 @@
+/* schedule.h - from a tensor graph to kernels in launch order.
+ *
+ * In: a graph of tensor-level UOps (its BUFFER nodes are the caller's storage), and roots. Out: for every root and every
+ * ASSIGN below it, a kernel that stores it; each kernel is a SINK as codegen.h describes, with its buffers as slots. The
+ * passes are listed in schedule.c; docs/ARCHITECTURE.md tells the story. */
+#ifndef AN_SCHEDULE_SCHEDULE_H
+#define AN_SCHEDULE_SCHEDULE_H
+
+#include "ir/uop.h"
+#include "rewrite/trace.h"
+#include <anneal/backend.h>
+
+/* What the cost model knows of a device, and the knobs of the scheduler. All of it is in every schedule's key. */
+typedef struct an_cost {
+    double bytes_per_ns; /* memory bandwidth */
+    double ops_per_ns;   /* elementwise throughput, vectorised */
+    double launch_ns;    /* of one kernel */
+    uint32_t max_buffers; /* hard limit of one kernel */
+    uint32_t max_nodes;   /* hard limit on the tensor nodes fused into one kernel */
+    bool no_fuse;         /* the unfused twin: every reduction and every elementwise node has its own kernel */
+} an_cost;
+
+an_cost an_cost_for(const an_backend *backend);
+
+/* One launch. sink is in the schedule's graph and equal (the same id) for equal kernels. */
+typedef struct an_call {
+    an_uop sink;
+    const char *name;   /* from its loops: equal kernels have equal names */
+    const char *reason; /* why its output is stored, in words; in the graph's arena */
+    an_phase phase;
+    an_uop buffers[AN_KERNEL_PARAM_MAX]; /* BUFFER nodes, by slot */
+    bool is_read[AN_KERNEL_PARAM_MAX], is_written[AN_KERNEL_PARAM_MAX];
+    uint32_t nbuffers;
+    double flops, nbytes_read, nbytes_written;
+} an_call;
+
+typedef AN_VEC(an_call) an_call_vec;
+
+/* What a root became. */
+typedef struct an_schedule {
+    an_call_vec calls;   /* in launch order */
+    an_uop_vec outputs;  /* per root: the BUFFER that holds it after the calls */
+    an_uop_vec assigned; /* every ASSIGN that is run ... */
+    an_uop_vec targets;  /* ... and the BUFFER it writes */
+} an_schedule;
+
+/* Errors: AN_ERR_NOMEM; AN_ERR_ARG for a buffer assigned twice without order; AN_ERR_LIMIT. *out is zeroed first and to be
+ * given to an_schedule_fini in any case. */
+an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, const an_cost *cost, an_trace *trace,
+                           an_schedule *out);
+void an_schedule_fini(an_graph *g, an_schedule *s);
+
+/* Where each temporary lives in one shared arena: offsets by liveness over the calls, multiples of align.
+ *   buffers/n  the temporaries; offsets[i] is filled in; *nbytes is the arena's size, *nbytes_sum without reuse */
+an_status an_plan_memory(an_graph *g, const an_call_vec *calls, const an_uop *buffers, size_t n, size_t align,
+                         size_t *offsets, size_t *nbytes, size_t *nbytes_sum);
+
+/* Bytes of a BUFFER node, by the upper bounds of symbolic dims. False on overflow, with the sentence in the context. */
+bool an_buffer_nbytes(an_graph *g, an_uop buffer, size_t *nbytes);
+
+#endif
