@@ -26,8 +26,7 @@ static void print_const(an_str *out, an_dtype dtype, an_scalar v)
 
 static const char *const range_kinds[] = {"", "r", "u", "n", "v", "t"};
 
-/* What arg says, for ops where it says something; with a leading space. */
-static void print_arg(an_str *out, const an_graph *g, an_uop u)
+void an_uop_print_arg(an_str *out, const an_graph *g, an_uop u)
 {
     const uint64_t arg = an_uop_arg(g, u);
     const uint32_t rank = an_uop_nsrc(g, u) ? an_uop_shape(g, an_uop_src(g, u, 0)).rank : 0;
@@ -101,7 +100,7 @@ void an_uop_print(an_str *out, const an_graph *g, an_uop u, uint32_t depth)
             an_str_printf(out, "(%s", an_op_info_of(an_uop_op(g, top))->text);
             if (an_op_info_of(an_uop_op(g, top))->result == AN_RESULT_ARG)
                 an_str_printf(out, ":%s", an_dtype_name(an_uop_dtype(g, top)));
-            print_arg(out, g, top);
+            an_uop_print_arg(out, g, top);
         }
         if (i == an_uop_nsrc(g, top)) {
             an_str_putc(out, ')');
@@ -140,7 +139,7 @@ an_status an_graph_print(an_str *out, an_graph *g, const an_uop *roots, uint32_t
             an_str_putc(out, ' ');
             an_shape_print(out, g, an_uop_shape(g, u));
         }
-        print_arg(out, g, u);
+        an_uop_print_arg(out, g, u);
         for (uint32_t s = 0; s < an_uop_nsrc(g, u); s++) an_str_printf(out, " %%%u", number[an_uop_src(g, u, s).id]);
         an_str_putc(out, '\n');
     }

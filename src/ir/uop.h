@@ -207,6 +207,8 @@ an_status an_uop_key(an_graph *g, const an_uop *roots, uint32_t n, an_key *out);
 
 /* u as an expression, "(add (mul x 3) 1)", to a depth ("..." below it). */
 void an_uop_print(an_str *out, const an_graph *g, an_uop u, uint32_t depth);
+/* What arg says, for ops where it says something, with a space in front: " 0.5", " add 1". */
+void an_uop_print_arg(an_str *out, const an_graph *g, an_uop u);
 /* Everything below the roots, a line a node: "%4 = add f32 (64, 10) %2 %3". */
 an_status an_graph_print(an_str *out, an_graph *g, const an_uop *roots, uint32_t n);
 
