@@ -47,6 +47,7 @@ typedef struct an_backend an_backend;
 typedef struct an_device_base {
     const an_backend *backend;
     an_ctx *ctx;
+    uint32_t vector_nbytes; /* native vector width that codegen aims at, set by open; 0: scalar code only */
 } an_device_base;
 typedef struct an_buffer_base {
     an_device *device;
@@ -85,7 +86,6 @@ struct an_backend {
     /* The kernel in the device's own language, for `anneal kernels`: appended through put. */
     an_status (*source)(an_device *dev, const an_kernel *kernel,
                         void (*put)(void *user, const char *text), void *user);
-    int vector_nbytes; /* native vector width that codegen aims at; 0: scalar code only */
 };
 
 #ifdef __cplusplus
