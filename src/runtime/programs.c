@@ -1,0 +1,144 @@
+/* programs.c - compiled kernels by structural key. Every knob of codegen and the device are in the key. */
+#include "runtime/state.h"
+
+#include "codegen/codegen.h"
+
+typedef struct cache {
+    AN_VEC(an_cached_kernel *) kernels;
+} cache;
+
+static void kernel_destroy(an_ctx *ctx, an_cached_kernel *k)
+{
+    if (!k) return;
+    if (k->program) {
+        const an_program_base *p = (const an_program_base *)k->program;
+        ((const an_device_base *)p->device)->backend->program_destroy(k->program);
+    }
+    an_vec_fini(ctx, &k->linear);
+    an_graph_destroy(k->graph);
+    an_mem_free(ctx, k, sizeof *k);
+}
+
+static void cache_destroy(an_ctx *ctx, void *data)
+{
+    cache *c = data;
+    for (size_t i = 0; i < c->kernels.len; i++) kernel_destroy(ctx, c->kernels.data[i]);
+    an_vec_fini(ctx, &c->kernels);
+    an_mem_free(ctx, c, sizeof *c);
+}
+
+static cache *cache_of(an_ctx *ctx)
+{
+    cache *c = an_ctx_slot_get(ctx, AN_SLOT_PROGRAMS);
+    if (c) return c;
+    c = an_mem_zalloc(ctx, sizeof *c);
+    if (c) an_ctx_slot_set(ctx, AN_SLOT_PROGRAMS, c, cache_destroy);
+    return c;
+}
+
+static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, const an_codegen_opts *opts, an_key *key)
+{
+    const an_status st = an_uop_key(g, &call->sink, 1, key);
+    const char *name = an_device_name(dev);
+    *key = an_key_mix(*key, an_hash_bytes(0, name, strlen(name)));
+    *key = an_key_mix(*key, (uint64_t)opts->vector_nbytes << 1 | opts->no_opt);
+    return st;
+}
+
+static bool push_put(an_kernel *k, an_uop var)
+{
+    for (uint32_t i = 0; i < k->nvars; i++)
+        if (an_uop_eq(k->vars[i], var)) return true;
+    if (k->nvars == AN_KERNEL_VAR_MAX) return false;
+    k->vars[k->nvars++] = var;
+    return true;
+}
+
+/* The kernel of a call, in a graph of its own, through codegen. */
+static an_status make(an_graph *g, const an_call *call, const an_codegen_opts *opts, an_trace *trace, an_cached_kernel **out)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_status st = AN_ERR_NOMEM;
+    an_cached_kernel *k = an_mem_zalloc(ctx, sizeof *k);
+    if (!k) return st;
+    st = an_graph_create(ctx, &k->graph);
+    if (st) goto done;
+    k->kernel.graph = k->graph;
+    k->kernel.sink = an_uop_import(k->graph, g, call->sink, NULL, NULL);
+    const size_t len = strlen(call->name);
+    char *name = an_graph_alloc(k->graph, len + 1);
+    st = AN_ERR_NOMEM;
+    if (an_uop_is_none(k->kernel.sink) || !name) goto done;
+    memcpy(name, call->name, len);
+    k->kernel.name = name;
+    st = an_codegen(k->graph, k->kernel.sink, opts, trace, &k->linear);
+    if (st) goto done;
+    k->kernel.linear = k->linear.data;
+    k->kernel.nlinear = k->linear.len;
+    k->kernel.nparams = call->nbuffers;
+    for (uint32_t i = 0; i < call->nbuffers; i++)
+        k->kernel.params[i] = (an_kernel_param){an_uop_dtype(g, call->buffers[i]), call->is_read[i], call->is_written[i]};
+    for (size_t i = 0; i < k->linear.len; i++)
+        if (an_uop_op(k->graph, k->linear.data[i]) == AN_OP_VAR && !push_put(&k->kernel, k->linear.data[i])) {
+            st = an_fail(ctx, AN_ERR_LIMIT, "kernel %s uses more than %d symbolic dimensions", name, AN_KERNEL_VAR_MAX);
+            goto done;
+        }
+    k->kernel.flops = call->flops;
+    k->kernel.nbytes_read = call->nbytes_read;
+    k->kernel.nbytes_written = call->nbytes_written;
+    *out = k;
+    k = NULL;
+done:
+    kernel_destroy(ctx, k);
+    return st;
+}
+
+/* Compiles what the cache holds from `from` on. */
+static an_status compile_new(an_ctx *ctx, cache *c, size_t from, an_device *dev)
+{
+    const size_t n = c->kernels.len - from;
+    const an_backend *backend = ((const an_device_base *)dev)->backend;
+    const an_kernel **kernels = an_mem_alloc(ctx, n * sizeof *kernels);
+    an_program **programs = an_mem_zalloc(ctx, n * sizeof *programs);
+    an_status st = AN_ERR_NOMEM;
+    if (kernels && programs) {
+        for (size_t i = 0; i < n; i++) kernels[i] = &c->kernels.data[from + i]->kernel;
+        st = backend->compile(dev, kernels, n, programs);
+        for (size_t i = 0; i < n && !st; i++) c->kernels.data[from + i]->program = programs[i];
+    }
+    an_mem_free(ctx, kernels, n * sizeof *kernels);
+    an_mem_free(ctx, programs, n * sizeof *programs);
+    return st;
+}
+
+an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *calls, an_trace *trace,
+                          an_cached_kernel **out, bool *reused, double *codegen_s, double *compile_s)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    cache *c = cache_of(ctx);
+    if (!c) return AN_ERR_NOMEM;
+    const size_t from = c->kernels.len;
+    const an_codegen_opts opts = {.vector_nbytes = ((const an_device_base *)device)->vector_nbytes};
+    an_status st = AN_OK;
+    double t = an_clock();
+    for (size_t i = 0; i < calls->len && !st; i++) {
+        an_key key = {0};
+        st = key_of(g, &calls->data[i], device, &opts, &key);
+        out[i] = NULL;
+        for (size_t k = 0; k < c->kernels.len && !out[i]; k++)
+            if (an_key_eq(c->kernels.data[k]->key, key)) out[i] = c->kernels.data[k];
+        reused[i] = out[i] != NULL;
+        if (st || out[i]) continue;
+        if (!an_vec_reserve(ctx, &c->kernels, 1)) st = AN_ERR_NOMEM;
+        if (!st) st = make(g, &calls->data[i], &opts, trace, &out[i]);
+        if (st) break;
+        out[i]->key = key;
+        c->kernels.data[c->kernels.len++] = out[i];
+    }
+    *codegen_s = an_clock() - t;
+    t = an_clock();
+    if (!st && c->kernels.len > from) st = compile_new(ctx, c, from, device);
+    *compile_s = an_clock() - t;
+    while (st && c->kernels.len > from) kernel_destroy(ctx, c->kernels.data[--c->kernels.len]);
+    return st;
+}

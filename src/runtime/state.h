@@ -1,0 +1,52 @@
+/* state.h - what the runtime keeps for a graph. For src/runtime only. */
+#ifndef AN_RUNTIME_STATE_H
+#define AN_RUNTIME_STATE_H
+
+#include "base/idmap.h"
+#include "runtime/runtime.h"
+
+typedef struct an_storage {
+    an_uop node; /* the BUFFER it is bound to */
+    an_buffer *buffer;
+    size_t nbytes;
+    uint64_t written; /* epoch of the last write */
+} an_storage;
+
+/* A node that a plan computed: its value is in buffer, as of epoch; UINT64_MAX while the plan has not run. */
+typedef struct an_done {
+    an_uop buffer;
+    uint64_t epoch;
+} an_done;
+
+typedef struct an_runtime {
+    an_device *device;
+    uint64_t epoch;
+    an_idmap storage_of; /* BUFFER node -> 1 + index into storages */
+    AN_VEC(an_storage) storages;
+    an_idmap done_of; /* node -> 1 + index into done */
+    AN_VEC(an_done) done;
+} an_runtime;
+
+/* The graph's runtime, its device open; NULL with a sentence. */
+an_runtime *an_runtime_of(an_graph *g);
+an_storage *an_storage_of(an_runtime *rt, an_uop buffer); /* NULL if u has none */
+/* Storage for a BUFFER node, zeroed. */
+an_status an_storage_bind(an_graph *g, an_runtime *rt, an_uop buffer);
+
+/* --- kernel cache (programs.c) ------------------------------------------------------------------
+ * Compiled kernels by structural key, for the life of the context. */
+typedef struct an_cached_kernel {
+    an_key key;
+    an_graph *graph; /* owns the nodes of kernel */
+    an_uop_vec linear;
+    an_kernel kernel;
+    an_program *program; /* NULL until compiled */
+} an_cached_kernel;
+
+/* out[i] for calls[i]; new ones are run through codegen and compiled together. reused[i]: an equal kernel was there. */
+an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *calls, an_trace *trace,
+                          an_cached_kernel **out, bool *reused, double *codegen_s, double *compile_s);
+
+double an_clock(void); /* seconds, monotonic */
+
+#endif
