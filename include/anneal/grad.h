@@ -1,0 +1,29 @@
+/* grad.h - gradients: reverse mode over the graph. The result is ordinary graph, so it fuses with the rest, and can be
+ * differentiated again. */
+#ifndef ANNEAL_GRAD_H
+#define ANNEAL_GRAD_H
+
+#include <anneal/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The gradients of loss with respect to n tensors: parameters, or anything loss was computed from.
+ *   loss   one number (rank 0, or any shape of one element), of a float dtype
+ *   wrt    float tensors; one that loss does not depend on gets zeros
+ *   grads  n handles, grads[i] of the shape and dtype of wrt[i]; written only on success
+ * The same tensor as a constant in two places is one node: an_leaf_of tells them apart. After an_assign a parameter's
+ * handle stands for its new value, on which an earlier loss does not depend: differentiate first.
+ * Errors: AN_ERR_SHAPE when loss has more elements than one (sum it, or use an_backward_from), AN_ERR_DTYPE when one is not
+ * float, AN_ERR_ARG for a NULL or tensors of two graphs, AN_ERR_UNSUPPORTED, AN_ERR_NOMEM. */
+AN_API an_status an_backward(an_tensor *loss, an_tensor *const *wrt, size_t n, an_tensor **grads);
+
+/* The same from y of any shape, weighted by cotangent (its shape; NULL: ones): the gradient of sum(y * cotangent). */
+AN_API an_status an_backward_from(an_tensor *y, an_tensor *cotangent, an_tensor *const *wrt, size_t n,
+                                  an_tensor **grads);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

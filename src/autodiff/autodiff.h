@@ -1,0 +1,22 @@
+/* autodiff.h - reverse mode as a pass over the graph. The rules are grad.upat; what comes out is ordinary graph, so it can
+ * be differentiated again. */
+#ifndef AN_AUTODIFF_AUTODIFF_H
+#define AN_AUTODIFF_AUTODIFF_H
+
+#include "ir/uop.h"
+
+/* The gradients of loss with respect to nodes: buffers, leaves, or anything on the way.
+ *   loss       a float node of any shape
+ *   cotangent  what multiplies it, of its dtype and shape (or a scalar); AN_UOP_NONE: ones
+ *   wrt        n float nodes; one that loss does not depend on gets zeros
+ *   out        n nodes, out[i] of the dtype and shape of wrt[i]; written only on success
+ * Nodes made here have phase AN_PHASE_BACKWARD and the rule that made them. The same graph gives the same gradient nodes,
+ * in whatever order it was built: contributions to a node are added in reverse topological order from loss.
+ * Errors: AN_ERR_DTYPE when loss or a wrt is not float, AN_ERR_UNSUPPORTED naming an op without a rule, AN_ERR_NOMEM. A
+ * poisoned argument gives AN_ERR_ARG. */
+an_status an_backward_uops(an_graph *g, an_uop loss, an_uop cotangent, const an_uop *wrt, size_t n, an_uop *out);
+
+/* Why no gradient flows through op (nondiff.def), or NULL where a rule of grad.upat says how it does. */
+const char *an_nondiff_reason(an_op op);
+
+#endif

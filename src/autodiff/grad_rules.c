@@ -1,0 +1,212 @@
+/* grad_rules.c - what grad.upat calls: masked products, shapes, movement undone. The product rule is in grad_prod.c. */
+#include "autodiff/grad_rules.h"
+
+#include <math.h>
+
+void an_grad_memo_fini(an_grad_memo *memo, an_ctx *ctx)
+{
+    an_idmap_fini(&memo->wild, ctx);
+    an_vec_fini(ctx, &memo->stack);
+}
+
+/* --- what a reduction reduces by --------------------------------------------------------------- */
+
+static an_op reduce_op(const an_rewriter *rw, an_uop n)
+{
+    return an_reduce_op(an_uop_arg(rw->graph, n));
+}
+
+bool an_rule_grad_reduces_add(an_rewriter *rw, an_uop n)
+{
+    return reduce_op(rw, n) == AN_OP_ADD;
+}
+
+bool an_rule_grad_reduces_extreme(an_rewriter *rw, an_uop n)
+{
+    return reduce_op(rw, n) == AN_OP_MAX || reduce_op(rw, n) == AN_OP_MIN;
+}
+
+bool an_rule_grad_reduces_mul(an_rewriter *rw, an_uop n)
+{
+    return reduce_op(rw, n) == AN_OP_MUL;
+}
+
+/* --- a zero cotangent wins over an infinite derivative ------------------------------------------- */
+
+/* x without the movement around it; *broadcast: an expand was among it. */
+static an_uop unmoved(const an_graph *g, an_uop x, bool *broadcast)
+{
+    *broadcast = false;
+    for (; an_op_has(an_uop_op(g, x), AN_TRAIT_MOVE); x = an_uop_src(g, x, 0))
+        if (an_uop_op(g, x) == AN_OP_EXPAND) *broadcast = true;
+    return x;
+}
+
+static bool is_float(an_dtype dtype)
+{
+    return an_dtype_kind_of(dtype) == AN_KIND_FLOAT;
+}
+
+/* Does x divide without ever giving an infinity: a constant other than 0? */
+static bool is_safe_divisor(const an_graph *g, an_uop x)
+{
+    bool broadcast = false;
+    x = unmoved(g, x, &broadcast);
+    if (!an_uop_is_const(g, x)) return false;
+    const double v = an_uop_const_value(g, x).f;
+    return isfinite(v) && v != 0.0;
+}
+
+/* Can op itself make an infinity or NaN out of finite values? Overflow of sums and products does not count. */
+static bool makes_wild(const an_graph *g, an_uop u)
+{
+    switch (an_uop_op(g, u)) {
+    case AN_OP_SQRT:
+    case AN_OP_EXP2:
+    case AN_OP_LOG2: return true;
+    case AN_OP_DIV: return !is_safe_divisor(g, an_uop_src(g, u, 1));
+    case AN_OP_CONST: return !isfinite(an_uop_const_value(g, u).f);
+    default: return false;
+    }
+}
+
+/* May u be infinite or NaN though every buffer below it is finite? *ok is false when memory ran out. */
+static bool is_wild(an_rewriter *rw, an_uop root, bool *ok)
+{
+    enum { TAME = 1, WILD = 2 };
+    an_grad_memo *memo = rw->user;
+    const an_graph *g = rw->graph;
+    an_ctx *ctx = an_graph_ctx(g);
+    memo->stack.len = 0;
+    *ok = an_vec_push(ctx, &memo->stack, root);
+    while (*ok && memo->stack.len) {
+        const an_uop u = memo->stack.data[memo->stack.len - 1];
+        uint32_t state = an_idmap_get(&memo->wild, u.id);
+        if (!state && !is_float(an_uop_dtype(g, u))) state = TAME;
+        if (!state && makes_wild(g, u)) state = WILD;
+        bool waiting = false;
+        for (uint32_t i = 0; !state && *ok && i < an_uop_nsrc(g, u); i++) {
+            const an_uop src = an_uop_src(g, u, i);
+            const uint32_t below = an_idmap_get(&memo->wild, src.id);
+            if (below == WILD) state = WILD;
+            if (below) continue;
+            waiting = true;
+            *ok = an_vec_push(ctx, &memo->stack, src);
+        }
+        if (!state && waiting) continue;
+        if (state && waiting) { /* settled while others were being pushed: they need no look */
+            while (memo->stack.data[memo->stack.len - 1].id != u.id) memo->stack.len--;
+        }
+        *ok = *ok && an_idmap_set(&memo->wild, ctx, u.id, state ? state : TAME);
+        memo->stack.len--;
+    }
+    return *ok && an_idmap_get(&memo->wild, root.id) == WILD;
+}
+
+an_uop an_rule_grad_times(an_rewriter *rw, an_uop g, an_uop d, an_uop other)
+{
+    an_graph *gr = rw->graph;
+    const an_uop product = an_binary(gr, AN_OP_MUL, g, d);
+    if (an_uop_is_none(product) || an_uop_is_none(other)) return AN_UOP_NONE;
+    bool d_broadcast = false, other_broadcast = false, ok = true;
+    unmoved(gr, d, &d_broadcast);
+    unmoved(gr, other, &other_broadcast);
+    if (d_broadcast && other_broadcast) return product;
+    if (!is_wild(rw, d, &ok)) return ok ? product : AN_UOP_NONE;
+    /* d*0 is 0 for finite d alone. */
+    const an_uop zero = an_const_like(gr, g, 0.0);
+    const an_uop infinite = an_binary(gr, AN_OP_CMPNE, an_binary(gr, AN_OP_MUL, d, zero), zero);
+    const an_uop masked = an_binary(gr, AN_OP_AND, an_binary(gr, AN_OP_CMPEQ, g, zero), infinite);
+    return an_select(gr, masked, zero, product);
+}
+
+an_uop an_rule_grad_over(an_rewriter *rw, an_uop g, an_uop y)
+{
+    an_graph *gr = rw->graph;
+    const an_uop quotient = an_binary(gr, AN_OP_DIV, g, y);
+    if (an_uop_is_none(quotient) || is_safe_divisor(gr, y)) return quotient;
+    const an_uop zero = an_const_like(gr, g, 0.0);
+    const an_uop nonzero =
+        an_binary(gr, AN_OP_OR, an_binary(gr, AN_OP_CMPLT, y, zero), an_binary(gr, AN_OP_CMPLT, zero, y));
+    const an_uop masked = an_binary(gr, AN_OP_AND, an_binary(gr, AN_OP_CMPEQ, g, zero), an_not(gr, nonzero));
+    return an_select(gr, masked, zero, quotient);
+}
+
+/* --- shapes ------------------------------------------------------------------------------------ */
+
+an_uop an_rule_grad_reshape(an_rewriter *rw, an_uop x, an_uop g)
+{
+    const an_shape s = an_uop_shape(rw->graph, x);
+    if (an_uop_is_none(g) || an_shape_eq(s, an_uop_shape(rw->graph, g))) return g;
+    return an_reshape_node(rw->graph, g, s.dims, s.rank);
+}
+
+an_uop an_rule_grad_sum_to(an_rewriter *rw, an_uop x, an_uop g)
+{
+    if (an_uop_is_none(g)) return g;
+    const an_shape to = an_uop_shape(rw->graph, x), from = an_uop_shape(rw->graph, g);
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < from.rank && i < to.rank; i++)
+        if (!an_uop_eq(to.dims[i], from.dims[i])) mask |= 1u << i;
+    return mask ? an_reduce_axis(rw->graph, AN_OP_ADD, g, mask) : g;
+}
+
+an_uop an_rule_grad_expand_to(an_rewriter *rw, an_uop x, an_uop g)
+{
+    const an_shape s = an_uop_shape(rw->graph, x);
+    if (an_uop_is_none(g) || an_shape_eq(s, an_uop_shape(rw->graph, g))) return g;
+    return an_expand_node(rw->graph, g, s.dims, s.rank);
+}
+
+/* --- movement undone ----------------------------------------------------------------------------- */
+
+an_uop an_rule_grad_unpermute(an_rewriter *rw, an_uop n, an_uop g)
+{
+    const uint64_t arg = an_uop_arg(rw->graph, n);
+    const uint32_t rank = an_uop_shape(rw->graph, n).rank;
+    uint32_t inverse[AN_RANK_MAX] = {0};
+    for (uint32_t i = 0; i < rank; i++) inverse[an_permute_axis(arg, i)] = i;
+    return an_permute_node(rw->graph, g, inverse, rank);
+}
+
+an_uop an_rule_grad_unpad(an_rewriter *rw, an_uop n, an_uop g)
+{
+    an_graph *gr = rw->graph;
+    const an_shape x = an_uop_shape(gr, an_uop_src(gr, n, 0));
+    an_uop begin[AN_RANK_MAX], end[AN_RANK_MAX];
+    for (uint32_t i = 0; i < x.rank; i++) {
+        begin[i] = an_uop_src(gr, n, 1 + 2 * i);
+        end[i] = an_idx_add(gr, begin[i], x.dims[i]);
+    }
+    return an_shrink_node(gr, g, begin, end);
+}
+
+an_uop an_rule_grad_unshrink(an_rewriter *rw, an_uop n, an_uop g)
+{
+    an_graph *gr = rw->graph;
+    const an_shape x = an_uop_shape(gr, an_uop_src(gr, n, 0));
+    an_uop before[AN_RANK_MAX], after[AN_RANK_MAX];
+    for (uint32_t i = 0; i < x.rank; i++) {
+        before[i] = an_uop_src(gr, n, 1 + 2 * i);
+        after[i] = an_idx_sub(gr, x.dims[i], an_uop_src(gr, n, 2 + 2 * i));
+    }
+    return an_pad_node(gr, g, before, after);
+}
+
+an_uop an_rule_grad_flip(an_rewriter *rw, an_uop n, an_uop g)
+{
+    return an_flip_node(rw->graph, g, (uint32_t)an_uop_arg(rw->graph, n));
+}
+
+/* --- reductions ---------------------------------------------------------------------------------- */
+
+an_uop an_rule_grad_share(an_rewriter *rw, an_uop n, an_uop g)
+{
+    an_graph *gr = rw->graph;
+    const an_uop x = an_uop_src(gr, n, 0);
+    const uint32_t mask = an_reduce_mask(an_uop_arg(gr, n));
+    const an_uop tied = an_binary(gr, AN_OP_CMPEQ, x, an_rule_grad_expand_to(rw, x, n));
+    const an_uop ones = an_cast_to(gr, an_uop_dtype(gr, x), tied);
+    if (an_uop_is_none(ones)) return ones;
+    return an_rule_grad_over(rw, g, an_reduce_axis(gr, AN_OP_ADD, ones, mask));
+}
