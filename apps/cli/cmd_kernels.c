@@ -1,0 +1,135 @@
+/* cmd_kernels.c - `anneal kernels MODEL`: what a training step became. Source of every kernel, where its boundary is and,
+ * with --why, what the cost model says about that. */
+#include "print.h"
+#include "session.h"
+
+#include <string.h>
+
+typedef struct kernels_args {
+    const char *model, *device, *optimizer, *show;
+    uint64_t batch, seed;
+    bool why, json;
+} kernels_args;
+
+static an_kernel_text text_of(const char *show)
+{
+    if (strcmp(show, "linear") == 0) return AN_KERNEL_LINEAR;
+    return strcmp(show, "dag") == 0 ? AN_KERNEL_DAG : AN_KERNEL_SOURCE;
+}
+
+static int print_json(const kernels_args *a, cli_session *s, an_plan *plan, cli_error *e)
+{
+    const an_plan_times times = an_plan_time(plan);
+    printf("{\"model\": \"%s\", \"device\": \"%s\", \"batch\": %llu, \"bytes_between_kernels\": %zu, "
+           "\"bytes_between_kernels_unplanned\": %zu, \"schedule_s\": %.6f, \"codegen_s\": %.6f, \"compile_s\": %.6f, "
+           "\"kernels\": [",
+           s->model->name, s->device, (unsigned long long)a->batch, an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan),
+           times.schedule, times.codegen, times.compile);
+    for (size_t i = 0; i < an_plan_kernel_count(plan); i++) {
+        const an_kernel_info k = an_plan_kernel(plan, i);
+        printf("%s\n  {\"name\": ", i ? "," : "");
+        cli_json_string(stdout, k.name);
+        printf(", \"phase\": \"%s\", \"reason\": ", k.phase);
+        cli_json_string(stdout, k.reason);
+        printf(", \"flops\": %.17g, \"bytes_read\": %.17g, \"bytes_written\": %.17g, \"buffers\": %u, \"reused\": %s, "
+               "\"key\": \"%016llx%016llx\", \"%s\": \"",
+               k.flops, k.nbytes_read, k.nbytes_written, k.nbuffers, k.reused ? "true" : "false", (unsigned long long)k.key_hi,
+               (unsigned long long)k.key_lo, a->show);
+        if (an_plan_kernel_print(plan, i, text_of(a->show), cli_put_json, stdout)) return cli_fail_ctx(e, s->ctx);
+        fputs("\"}", stdout);
+    }
+    puts("\n]}");
+    return 0;
+}
+
+static cli_colour colour_of(const char *phase)
+{
+    if (strcmp(phase, "backward") == 0) return CLI_EMBER;
+    return strcmp(phase, "update") == 0 ? CLI_GOLD : CLI_TEAL;
+}
+
+static int print_text(const kernels_args *a, cli_session *s, an_plan *plan, an_trace *trace, cli_error *e)
+{
+    const cli_style style = cli_style_of(stdout);
+    const char *plain = cli_paint(&style, CLI_PLAIN), *dim = cli_paint(&style, CLI_DIM);
+    const size_t n = an_plan_kernel_count(plan);
+    const an_plan_times times = an_plan_time(plan);
+    for (size_t i = 0; i < n; i++) {
+        const an_kernel_info k = an_plan_kernel(plan, i);
+        printf("%s%zu. %s%s  %s, %u buffers, %.4g operations, %.4g bytes read, %.4g written%s\n",
+               cli_paint(&style, colour_of(k.phase)), i + 1, k.name, plain, k.phase, k.nbuffers, k.flops, k.nbytes_read,
+               k.nbytes_written, k.reused ? "; the program of an equal kernel above" : "");
+        printf("   boundary: %s\n", k.reason);
+        if (a->why) continue;
+        if (k.reused) continue;
+        fputs(dim, stdout);
+        if (an_plan_kernel_print(plan, i, text_of(a->show), cli_put, stdout)) return cli_fail_ctx(e, s->ctx);
+        printf("%s\n", plain);
+    }
+    if (a->why) {
+        puts("What the scheduler decided, in its words:");
+        for (size_t p = 0; p < an_trace_npasses(trace); p++) {
+            const an_trace_pass pass = an_trace_get_pass(trace, p);
+            for (size_t i = 0; i < pass.nnotes; i++) printf("  %s: %s\n", pass.name, an_trace_get_note(trace, p, i));
+        }
+    }
+    printf("%zu kernels for a step of %s, batch %llu, on %s; %zu bytes between them (%zu if none were shared)\n", n,
+           s->model->name, (unsigned long long)a->batch, s->device, an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan));
+    printf("made in %.1f ms: schedule %.1f, codegen %.1f, compile %.1f\n",
+           (times.schedule + times.codegen + times.compile) * 1e3, times.schedule * 1e3, times.codegen * 1e3,
+           times.compile * 1e3);
+    return 0;
+}
+
+static int verb_run(const void *args)
+{
+    const kernels_args *a = args;
+    cli_error e = {0};
+    cli_session s = {0};
+    an_plan *plan = NULL;
+    an_trace *trace = NULL;
+    const model_options options = {.batch = (int64_t)a->batch, .eval_batch = CLI_EVAL_BATCH, .seed = a->seed,
+                                   .optimizer = a->optimizer};
+    if (cli_session_open(&s, a->model, a->device, &options, &e)) goto done;
+    trace = an_trace_create(s.ctx);
+    if (!trace || an_optim_plan(s.m.optim, &s.m.loss, 1, trace, &plan)) {
+        cli_fail_ctx(&e, s.ctx);
+        goto done;
+    }
+    if (a->json)
+        print_json(a, &s, plan, &e);
+    else
+        print_text(a, &s, plan, trace, &e);
+done:
+    an_plan_destroy(plan);
+    an_trace_destroy(trace);
+    cli_session_close(&s);
+    return e.code ? cli_say(&e) : 0;
+}
+
+static const cli_option options[] = {
+    {"why", CLI_FLAG, offsetof(kernels_args, why), NULL, NULL, "the cost model's reasons instead of the sources", 0, 0, NULL},
+    {"show", CLI_CHOICE, offsetof(kernels_args, show), "WHAT", "source", "which form of a kernel", 0, 0, "source linear dag"},
+    CLI_OPTION_JSON(kernels_args, "an object with an array \"kernels\""),
+    CLI_OPTION_BATCH(kernels_args),
+    {"optimizer", CLI_CHOICE, offsetof(kernels_args, optimizer), "NAME", "sgd", "how parameters are updated", 0, 0,
+     "adam adamw sgd"},
+    CLI_OPTION_SEED(kernels_args),
+    CLI_OPTION_DEVICE(kernels_args),
+};
+
+const cli_verb cli_verb_kernels = {
+    .name = "kernels",
+    .operand = "MODEL",
+    .operand_offset = offsetof(kernels_args, model),
+    .summary = "print every kernel of a training step, and why it ends where it does",
+    .about = "source is the device's own language (LLVM IR on cpu), linear the instruction list, dag what the scheduler made.\n",
+    .examples = "  anneal kernels mlp\n"
+                "  anneal kernels mlp --why\n"
+                "  anneal kernels mlp --show linear --device interp\n"
+                "  anneal kernels mlp --json | jq '.kernels[].name'\n",
+    .options = options,
+    .noptions = CLI_COUNT(options),
+    .args_size = sizeof(kernels_args),
+    .run = verb_run,
+};

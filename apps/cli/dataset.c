@@ -1,0 +1,246 @@
+/* dataset.c - finding a data set: the table, the folders, the download. */
+#define _POSIX_C_SOURCE 200809L
+#include "dataset.h"
+
+#include "cli.h"
+#include "term.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const cli_dataset_info datasets[] = {
+#include "datasets.def"
+};
+
+static const char synthetic_name[] = "synthetic";
+
+static const char *const file_names[CLI_FILE_COUNT] = {
+    [CLI_TRAIN_IMAGES] = "train-images-idx3-ubyte",
+    [CLI_TRAIN_LABELS] = "train-labels-idx1-ubyte",
+    [CLI_TEST_IMAGES] = "t10k-images-idx3-ubyte",
+    [CLI_TEST_LABELS] = "t10k-labels-idx1-ubyte",
+};
+
+size_t cli_dataset_count(void)
+{
+    return CLI_COUNT(datasets);
+}
+
+const cli_dataset_info *cli_dataset_get(size_t i)
+{
+    return &datasets[i];
+}
+
+const cli_dataset_info *cli_dataset_find(const char *name)
+{
+    for (size_t i = 0; i < CLI_COUNT(datasets); i++)
+        if (strcmp(datasets[i].name, name) == 0) return &datasets[i];
+    return NULL;
+}
+
+/* --- folders --------------------------------------------------------------------------------------- */
+
+static bool is_dir(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool cli_dataset_path(const char *dir, cli_file file, char *out, size_t size)
+{
+    static const char *const endings[] = {"", ".gz"};
+    for (size_t dotted = 0; dotted < 2; dotted++) { /* some copies are called train-images.idx3-ubyte */
+        for (size_t i = 0; i < CLI_COUNT(endings); i++) {
+            const int n = snprintf(out, size, "%s/%s%s", dir, file_names[file], endings[i]);
+            if (n < 0 || (size_t)n >= size) return false;
+            char *dash = strstr(out + strlen(dir), "-idx");
+            if (dotted && dash) *dash = '.';
+            if (access(out, F_OK) == 0) return true;
+        }
+    }
+    return false;
+}
+
+bool cli_dataset_is_complete(const char *dir, const char **missing)
+{
+    char path[CLI_PATH_MAX];
+    for (int f = 0; f < CLI_FILE_COUNT; f++) {
+        if (cli_dataset_path(dir, (cli_file)f, path, sizeof path)) continue;
+        if (missing) *missing = file_names[f];
+        return false;
+    }
+    return true;
+}
+
+bool cli_cache_dir(char *out, size_t size)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (xdg && xdg[0] == '/') /* a relative one is to be ignored, says the XDG base directory specification */
+        n = snprintf(out, size, "%s/anneal", xdg);
+    else if (home && home[0])
+        n = snprintf(out, size, "%s/.cache/anneal", home);
+    return n > 0 && (size_t)n < size;
+}
+
+static int join(char *out, size_t size, const char *dir, const char *name, cli_error *e)
+{
+    const int n = snprintf(out, size, "%s/%s", dir, name);
+    return n > 0 && (size_t)n < size ? 0 : cli_fail(e, AN_ERR_ARG, "%s: the path is too long", dir);
+}
+
+/* --- the download ------------------------------------------------------------------------------------ */
+
+typedef struct bar {
+    const char *name;
+    cli_style style;
+    double drawn; /* when, in cli_now's seconds */
+    bool live;    /* stderr is a terminal */
+    int signal;   /* that ended it; they are blocked, so that nothing half-written stays */
+} bar;
+
+static bool draw_bar(void *user, size_t done, size_t total)
+{
+    enum { WIDTH = 30 };
+    bar *b = user;
+    const double now = cli_now();
+    const bool is_end = total > 0 && done == total;
+    b->signal = cli_signal_pending();
+    if (b->signal) return false;
+    if (!b->live || (now - b->drawn < 0.1 && !is_end)) return true;
+    b->drawn = now;
+    const int full = total > 0 ? (int)((double)done / (double)total * (double)WIDTH) : 0;
+    fprintf(stderr, "\r%s  %s", b->name, cli_paint(&b->style, CLI_TEAL));
+    for (int i = 0; i < WIDTH; i++) fputs(i < full ? (b->style.utf8 ? "\u2588" : "#") : (b->style.utf8 ? "\u2591" : "."), stderr);
+    fprintf(stderr, "%s  %5.1f of %.1f MB\x1b[K", cli_paint(&b->style, CLI_PLAIN), (double)done / 1e6, (double)total / 1e6);
+    fflush(stderr);
+    return true;
+}
+
+/* One file from the first mirror that has it. What a mirror sends but the pin refuses ends it: that is no lack of network. */
+static int fetch_file(an_ctx *ctx, const cli_dataset_info *info, const char *dir, cli_file file, cli_error *e)
+{
+    char path[CLI_PATH_MAX], name[64], url[1024];
+    const char *mirror = getenv("ANNEAL_MIRROR");
+    snprintf(name, sizeof name, "%s.gz", file_names[file]);
+    if (join(path, sizeof path, dir, name, e)) return e->code;
+    bar b = {.name = name, .style = cli_style_of(stderr), .live = isatty(STDERR_FILENO) == 1};
+    an_status st = AN_ERR_IO;
+    for (size_t i = 0; i < CLI_MIRRORS; i++) {
+        const char *base = mirror && mirror[0] ? mirror : info->mirrors[i];
+        if (!base || (mirror && mirror[0] && i > 0)) break;
+        snprintf(url, sizeof url, "%s/%s", base, name);
+        an_ctx_clear_error(ctx);
+        if (!b.live) fprintf(stderr, "fetching %s\n", url);
+        st = an_download(ctx, &(an_download_desc){.url = url, .path = path, .sha256 = info->sha256[file],
+                                                  .nbytes_max = 64u << 20, .progress = draw_bar, .user = &b});
+        if (b.live) fputs("\r\x1b[K", stderr);
+        if (b.signal) return cli_fail(e, 128 + b.signal, "%s: interrupted; nothing was kept of it", name);
+        if (st != AN_ERR_IO) break;
+    }
+    return st ? cli_fail_ctx(e, ctx) : 0;
+}
+
+int cli_dataset_fetch(an_ctx *ctx, const cli_dataset_info *info, const char *dir, cli_error *e)
+{
+    char path[CLI_PATH_MAX];
+    if (an_download_is_offline())
+        return cli_fail(e, AN_ERR_UNSUPPORTED, "%s is not on this machine, and ANNEAL_OFFLINE forbids to fetch it", info->title);
+    if (an_dir_create(ctx, dir)) return cli_fail_ctx(e, ctx);
+    for (int f = 0; f < CLI_FILE_COUNT; f++) {
+        if (cli_dataset_path(dir, (cli_file)f, path, sizeof path)) continue;
+        if (fetch_file(ctx, info, dir, (cli_file)f, e)) return e->code;
+    }
+    return 0;
+}
+
+/* --- the order of places ------------------------------------------------------------------------------- */
+
+static void set_place(cli_place *p, const cli_dataset_info *info, const char *title, const char *dir)
+{
+    memset(p, 0, sizeof *p);
+    p->info = info;
+    snprintf(p->title, sizeof p->title, "%s", title);
+    snprintf(p->dir, sizeof p->dir, "%s", dir);
+    for (char *c = p->title; *c; c++)
+        if ((unsigned char)*c < 0x20) *c = '?'; /* a folder's name may hold anything, terminals obey it */
+}
+
+static void set_synthetic(cli_place *p)
+{
+    set_place(p, NULL, "synthetic data", "");
+    p->synthetic = true;
+}
+
+/* A folder given by --data. */
+static int place_dir(const char *dir, cli_place *out, cli_error *e)
+{
+    const char *missing = NULL;
+    char title[128];
+    if (!is_dir(dir)) {
+        const char *words[CLI_COUNT(datasets) + 1];
+        size_t n = 0;
+        for (size_t i = 0; i < CLI_COUNT(datasets); i++) words[n++] = datasets[i].name;
+        words[n++] = synthetic_name;
+        const char *near = cli_suggest(dir, words, n);
+        if (near) return cli_fail(e, AN_ERR_ARG, "--data: there is no folder '%s'; did you mean '%s'?", dir, near);
+        return cli_fail(e, AN_ERR_IO, "--data: there is no folder '%s'", dir);
+    }
+    if (!cli_dataset_is_complete(dir, &missing))
+        return cli_fail(e, AN_ERR_IO, "--data: the folder '%s' has no %s, plain or .gz", dir, missing);
+    if (strlen(dir) >= sizeof out->dir) return cli_fail(e, AN_ERR_ARG, "--data: the path is too long");
+    snprintf(title, sizeof title, "the files in %.100s", dir);
+    set_place(out, NULL, title, dir);
+    return 0;
+}
+
+/* Package, cache, download. */
+static int place_named(an_ctx *ctx, const cli_dataset_info *info, cli_place *out, cli_error *e)
+{
+    char cache[CLI_PATH_MAX], dir[CLI_PATH_MAX];
+    if (info->package_dir && cli_dataset_is_complete(info->package_dir, NULL)) {
+        set_place(out, info, info->title, info->package_dir);
+        return 0;
+    }
+    if (!cli_cache_dir(cache, sizeof cache))
+        return cli_fail(e, AN_ERR_IO, "%s cannot be kept: neither XDG_CACHE_HOME nor HOME is set", info->title);
+    if (join(dir, sizeof dir, cache, info->name, e)) return e->code;
+    if (!cli_dataset_is_complete(dir, NULL) && cli_dataset_fetch(ctx, info, dir, e)) return e->code;
+    set_place(out, info, info->title, dir);
+    return 0;
+}
+
+/* What can be done about missing data, for the end of a sentence. */
+static void print_advice(char *text, size_t size, const cli_dataset_info *info)
+{
+    if (info->package)
+        snprintf(text, size, "'sudo apt-get install %s' installs it, --data DIR uses a copy, --data synthetic does without",
+                 info->package);
+    else
+        snprintf(text, size, "--data DIR uses a copy, --data synthetic does without");
+}
+
+int cli_dataset_place(an_ctx *ctx, const char *preset, const char *data, cli_place *out, cli_error *e)
+{
+    char advice[256];
+    cli_error why = {0};
+    const cli_dataset_info *info = cli_dataset_find(data ? data : preset);
+    if (data && strcmp(data, synthetic_name) == 0) {
+        set_synthetic(out);
+        return 0;
+    }
+    if (!info && data) return place_dir(data, out, e);
+    if (!info) return cli_fail(e, AN_ERR_INTERNAL, "the model names no known data set");
+    if (place_named(ctx, info, out, &why) == 0) return 0;
+    an_ctx_clear_error(ctx);
+    if (why.code >= 128) return cli_fail(e, why.code, "%s", why.text);
+    print_advice(advice, sizeof advice, info);
+    /* Offline was asked for, a wrong file is no accident, and what --data names is meant: none of them is replaced. */
+    if (data || why.code != AN_ERR_IO) return cli_fail(e, why.code, "%s; %s", why.text, advice);
+    cli_note("%s", why.text);
+    cli_note("training on SYNTHETIC data instead: made-up patterns, no real images; %s", advice);
+    set_synthetic(out);
+    return 0;
+}
