@@ -76,9 +76,15 @@ AN_API an_op_view an_op_get(size_t i);
 /* Prints a node as an expression, "(add (mul x 3) 1)", to a depth. Errors: AN_ERR_NOMEM. */
 AN_API an_status an_expr_print(const an_graph *g, an_uop u, uint32_t depth, an_put put, void *user);
 
-/* Reads an expression as an_expr_print writes it. Names must be bound: lines of `x = var 0..1023`, `x = f32` (an unknown of
- * that dtype) or `y = EXPR` come first, and the last line is the expression or binding that is returned. In lines after '='
- * the outer parentheses may be left out. Errors: AN_ERR_FORMAT with line and column; *out stays. */
+/* Reads an expression as an_expr_print writes it, after lines that say what its names are:
+ *     x = var 0..1023      an index variable
+ *     y = i32 -8..8        an unknown of a dtype; bounds may be left out
+ *     r = range 64         a loop of a kernel
+ *     p = param f32        a buffer of a kernel
+ *     z = add x 1          a name for an expression; its outer brackets may be left out
+ *     (floordiv z 8)
+ * The last line is what is returned. A number takes the dtype of the operand beside it. Ops are the elementwise ones, load
+ * and store. '#' begins a comment. Errors: AN_ERR_FORMAT with line and column; *out stays. */
 AN_API an_status an_expr_parse(an_graph *g, const char *text, an_uop *out);
 
 /* Rewrites *root by the named set ("symbolic"), recording each rule in trace. Errors: AN_ERR_ARG for an unknown set; those

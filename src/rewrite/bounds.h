@@ -19,6 +19,7 @@ typedef struct an_bounds_memo {
     an_idmap index; /* node id -> 1 + index of its interval */
     AN_VEC(an_interval) intervals;
     AN_VEC(an_uop) stack;
+    AN_VEC(an_uop) narrowed;
 } an_bounds_memo;
 
 void an_bounds_memo_init(an_bounds_memo *m, an_graph *g);
@@ -29,6 +30,9 @@ an_interval an_bounds_get(an_bounds_memo *m, an_uop u);
 /* From now on u lies in v too, by knowledge from outside (a gate): narrows what is known of u. Nodes already asked for
  * that use u keep their bounds, so narrow first. False when memory is out. */
 bool an_bounds_narrow(an_bounds_memo *m, an_uop u, an_interval v);
+
+/* Forgets all but what was narrowed, so that bounds worked out before narrowing follow from the narrower ones. */
+bool an_bounds_restart(an_bounds_memo *m);
 
 /* Once, without a memo of the caller's: costs the size of the expression. */
 void an_bounds(an_graph *g, an_uop u, int64_t *lo, int64_t *hi);

@@ -90,6 +90,9 @@ void an_rewriter_fini(an_rewriter *rw);
 an_status an_rewrite(an_graph *g, const an_ruleset *const *sets, size_t nsets, an_uop *roots, size_t nroots,
                      an_trace *trace, void *user, const char *pass_name);
 
+/* One root with a rewriter of the caller's: its sets, and what it knows of bounds. For helpers of rules; no pass is recorded. */
+an_status an_rewrite_with(an_rewriter *rw, an_uop *root);
+
 /* root with from[i] replaced by to[i] (not looked into again). AN_UOP_NONE when memory is out. */
 an_uop an_substitute(an_graph *g, an_uop root, const an_uop *from, const an_uop *to, size_t n);
 /* The same for many roots, in place. Errors: AN_ERR_NOMEM. */
