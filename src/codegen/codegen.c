@@ -1,0 +1,46 @@
+/* codegen.c - the passes, in order. */
+#include "codegen/pass.h"
+
+#include "rewrite/rewrite.h"
+
+static an_status rewrite(an_graph *g, an_uop *sink, const an_ruleset *set, an_trace *trace, const char *name)
+{
+    return an_rewrite(g, &set, 1, sink, 1, trace, NULL, name);
+}
+
+static an_status run(an_graph *g, an_uop *sink, an_trace *trace, const char *name,
+                     an_status (*pass)(an_graph *g, an_uop *sink))
+{
+    an_trace_pass_begin(trace, name, g);
+    const an_status st = pass(g, sink);
+    an_trace_pass_end(trace);
+    return st;
+}
+
+static an_status linearize_and_verify(an_graph *g, an_uop sink, an_trace *trace, an_uop_vec *linear)
+{
+    an_trace_pass_begin(trace, "linearize", g);
+    an_status st = an_pass_linearize(g, sink, linear);
+    an_trace_pass_end(trace);
+    if (st) return st;
+    an_trace_pass_begin(trace, "verify", g);
+    st = an_linear_verify(g, linear->data, linear->len, "linearize");
+    an_trace_pass_nodes(trace, linear->len, linear->len);
+    an_trace_pass_end(trace);
+    return st;
+}
+
+an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_trace *trace, an_uop_vec *linear)
+{
+    const size_t len = linear->len;
+    an_status st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify");
+    if (!st) st = run(g, &sink, trace, "prepare", an_pass_prepare);
+    if (!st && !opts->no_opt) st = an_pass_opt(g, &sink, opts, trace);
+    if (!st) st = run(g, &sink, trace, "expand", an_pass_expand);
+    if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify copies");
+    if (!st) st = rewrite(g, &sink, &an_rules_late, trace, "late");
+    if (!st) st = run(g, &sink, trace, "vector", an_pass_vector);
+    if (!st) st = linearize_and_verify(g, sink, trace, linear);
+    if (st) linear->len = len;
+    return st;
+}

@@ -1,0 +1,355 @@
+/* heuristic.c - which opts a kernel gets, from shapes and strides alone: the same kernel always gets the same.
+ *
+ *   1. Lanes over outputs: a LOOP range that every store and load which depends on it walks with stride 1.
+ *   2. Lanes over a reduction: for reductions that 1 left scalar, a range that all their loads walk with stride 1.
+ *      A bound that is no multiple of the lanes is SPLIT into a main part and a tail.
+ *   3. Register tile: where a load inside the dominant reduction does not depend on an output range, copies along that
+ *      range share the load. Two ranges and their factors are chosen by the cost of a step of the loop below.
+ *   4. Reductions over a few elements are unrolled (3x3 convolutions).
+ * Strided and gathering loads keep their range scalar: a vector of them costs as much as the scalars do. */
+#include "codegen/opt.h"
+#include "codegen/pass.h"
+
+enum {
+    NODES_MAX = 1200,      /* of a kernel after its copies are made: what compiling may cost */
+    LANES_MIN = 4,
+    UNROLL_MAX = 4,        /* elements of a reduction written out */
+    FACTOR_MAX = 8,
+    WIDE = 4               /* vectors side by side that hide the latency of an add */
+};
+
+typedef struct tuner {
+    an_graph *g;
+    an_ctx *ctx;
+    an_uop *sink;
+    an_trace *trace;
+    uint32_t vector_nbytes;
+    an_dag d;
+} tuner;
+
+static an_status refresh(tuner *t)
+{
+    an_dag_fini(&t->d);
+    return an_dag_init(&t->d, t->g, t->sink, 1);
+}
+
+/* Applies an opt and looks at the kernel anew. *done: it was not refused. */
+static an_status apply(tuner *t, an_opt_kind kind, uint32_t range, int64_t amount, bool *done)
+{
+    const char *why = NULL;
+    const an_status st = an_opt_apply(t->g, t->sink, (an_opt){kind, range, amount}, &why);
+    if (st) return st;
+    *done = why == NULL;
+    if (why)
+        an_trace_note(t->trace, "%s of range %u by %lld refused: %s", an_opt_name(kind), range, (long long)amount, why);
+    else
+        an_trace_note(t->trace, "%s of range %u by %lld", an_opt_name(kind), range, (long long)amount);
+    return why ? AN_OK : refresh(t);
+}
+
+/* SPLIT where the bound is no multiple, then the opt on the main part. */
+static an_status apply_with_tail(tuner *t, an_opt_kind kind, uint32_t range, int64_t n, int64_t amount, bool *done)
+{
+    if (n % amount) {
+        const an_status st = apply(t, AN_OPT_SPLIT, range, n - n % amount, done);
+        if (st || !*done) return st;
+    }
+    return apply(t, kind, range, amount, done);
+}
+
+static an_range_kind kind_of(const tuner *t, size_t r)
+{
+    return an_range_kind_of(an_uop_arg(t->g, t->d.ranges.data[r]));
+}
+
+static uint32_t id_of(const tuner *t, size_t r)
+{
+    return an_range_id(an_uop_arg(t->g, t->d.ranges.data[r]));
+}
+
+/* Nodes of the kernel once every node is copied for the UPCAST and UNROLL ranges it depends on, and for two more ranges
+ * by these factors. */
+static double nodes_after(const tuner *t, size_t a, double fa, size_t b, double fb)
+{
+    double sum = 0;
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_rangeset *deps = &t->d.deps[i];
+        double n = 1;
+        for (size_t r = 0; r < t->d.ranges.len; r++) {
+            if (!an_rangeset_has(deps, r)) continue;
+            if (kind_of(t, r) == AN_RANGE_UPCAST || kind_of(t, r) == AN_RANGE_UNROLL)
+                n *= (double)an_range_bound(t->g, t->d.ranges.data[r]);
+            if (r == a) n *= fa;
+            if (r == b) n *= fb;
+        }
+        sum += n;
+    }
+    return sum;
+}
+
+/* Lanes of the native vector for what depends on range r: by the widest element moved. 0: no element is. */
+static int64_t native_lanes(const tuner *t, size_t r)
+{
+    size_t widest = 0;
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_uop u = t->d.order.data[i];
+        const an_op op = an_uop_op(t->g, u);
+        if (!an_rangeset_has(&t->d.deps[i], r) || (op != AN_OP_LOAD && op != AN_OP_STORE)) continue;
+        const size_t nbytes = an_dtype_nbytes(an_uop_dtype(t->g, an_uop_src(t->g, u, 0)));
+        if (nbytes > widest) widest = nbytes;
+    }
+    const int64_t lanes = widest ? (int64_t)(t->vector_nbytes / widest) : 0;
+    return lanes > AN_LANES_MAX ? AN_LANES_MAX : lanes;
+}
+
+static int64_t power_below(int64_t n)
+{
+    int64_t p = 1;
+    while (p * 2 <= n) p *= 2;
+    return p;
+}
+
+/* Lanes for a range of n: up to wide native vectors where that divides, else one, else what fits. */
+static int64_t choose_lanes(int64_t n, int64_t native, int64_t wide)
+{
+    if (n < native) return power_below(n);
+    for (int64_t lanes = native * wide; lanes >= native; lanes /= 2)
+        if (lanes <= AN_LANES_MAX && n % lanes == 0) return lanes;
+    for (int64_t lanes = native * wide; lanes > native; lanes /= 2)
+        if (lanes <= AN_LANES_MAX && n >= 8 * lanes) return lanes;
+    if (n % (native / 2) == 0 && native / 2 >= LANES_MIN && n < 4 * native) return native / 2;
+    return native;
+}
+
+/* --- 1 and 2: lanes ---------------------------------------------------------------------------- */
+
+/* Every load (and store) among the nodes that vary with range r walks it with stride 1, and there is one. */
+static bool is_contiguous(const tuner *t, size_t r, int64_t *coef)
+{
+    bool any = false;
+    an_dag_coefs(&t->d, r, coef);
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_uop u = t->d.order.data[i];
+        const an_op op = an_uop_op(t->g, u);
+        if (!an_rangeset_has(&t->d.deps[i], r) || (op != AN_OP_LOAD && op != AN_OP_STORE)) continue;
+        if (coef[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] != 1) return false;
+        any = true;
+    }
+    return any;
+}
+
+static bool binds(const tuner *t, an_uop u, an_uop range)
+{
+    if (an_uop_op(t->g, u) != AN_OP_REDUCE) return false;
+    for (uint32_t s = 1; s < an_uop_nsrc(t->g, u); s++)
+        if (an_uop_eq(an_uop_src(t->g, u, s), range)) return true;
+    return false;
+}
+
+/* A LOOP range that some load inside a reduction over range r does not vary with, but the reduction does: copies along
+ * it would share that load. */
+static bool is_shared_along(const tuner *t, an_uop reduce, size_t loop)
+{
+    const size_t value = an_dag_pos(&t->d, an_uop_src(t->g, reduce, 0));
+    if (kind_of(t, loop) != AN_RANGE_LOOP || !an_rangeset_has(&t->d.deps[value], loop)) return false;
+    /* Loads below the value that vary with its reduce ranges: few, so a walk over the order will do. */
+    for (size_t i = 0; i <= value; i++) {
+        if (an_uop_op(t->g, t->d.order.data[i]) != AN_OP_LOAD) continue;
+        bool varies = false;
+        for (uint32_t s = 1; s < an_uop_nsrc(t->g, reduce); s++)
+            varies = varies || an_rangeset_has(&t->d.deps[i], an_dag_range_at(&t->d, an_uop_src(t->g, reduce, s)));
+        if (varies && !an_rangeset_has(&t->d.deps[i], loop)) return true;
+    }
+    return false;
+}
+
+static bool may_tile(const tuner *t, an_uop range)
+{
+    for (size_t i = 0; i < t->d.order.len; i++)
+        if (binds(t, t->d.order.data[i], range))
+            for (size_t r = 0; r < t->d.ranges.len; r++)
+                if (is_shared_along(t, t->d.order.data[i], r)) return true;
+    return false;
+}
+
+/* Is there a reduction inside what varies with LOOP range r, that copies along another range would not serve? Then wide
+ * vectors have to hide its latency. */
+static bool wants_width(const tuner *t, size_t r)
+{
+    bool reduces = false;
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_uop u = t->d.order.data[i];
+        if (an_uop_op(t->g, u) != AN_OP_REDUCE || !an_rangeset_has(&t->d.deps[i], r)) continue;
+        reduces = true;
+        for (size_t k = 0; k < t->d.ranges.len; k++)
+            if (is_shared_along(t, u, k)) return false;
+    }
+    return reduces;
+}
+
+/* Tries LOOP ranges from the innermost out, then REDUCE ranges, tails of splits included, until none takes lanes. */
+static an_status vectorize(tuner *t, an_range_kind kind)
+{
+    an_status st = refresh(t);
+    bool again = true;
+    while (again && !st) {
+        again = false;
+        int64_t *coef = an_mem_alloc(t->ctx, t->d.order.len * sizeof *coef);
+        const size_t coef_nbytes = t->d.order.len * sizeof *coef;
+        if (!coef) return AN_ERR_NOMEM;
+        for (size_t r = t->d.ranges.len; r-- > 0 && !again && !st;) {
+            const an_uop range = t->d.ranges.data[r];
+            const int64_t n = an_range_bound(t->g, range), native = native_lanes(t, r);
+            if (kind_of(t, r) != kind || n < LANES_MIN || native < LANES_MIN || !is_contiguous(t, r, coef)) continue;
+            const bool wide = kind == AN_RANGE_REDUCE ? !may_tile(t, range) : wants_width(t, r);
+            const int64_t lanes = choose_lanes(n, native, wide ? WIDE : 1);
+            const char *why = NULL;
+            an_uop trial = *t->sink; /* a split is worth it only if lanes follow */
+            if (n % lanes == 0) {
+                st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_VECTOR, id_of(t, r), lanes}, &why);
+            } else {
+                st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_SPLIT, id_of(t, r), n - n % lanes}, &why);
+                if (!st && !why) st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_VECTOR, id_of(t, r), lanes}, &why);
+            }
+            if (st || why) continue;
+            st = apply_with_tail(t, AN_OPT_VECTOR, id_of(t, r), n, lanes, &again);
+        }
+        an_mem_free(t->ctx, coef, coef_nbytes);
+    }
+    return st;
+}
+
+/* --- 3: the register tile ---------------------------------------------------------------------- */
+
+/* The reduction that costs most: by the product of all bounds around it. */
+static an_uop dominant(const tuner *t)
+{
+    an_uop best = AN_UOP_NONE;
+    double most = 0;
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_uop u = t->d.order.data[i];
+        if (an_uop_op(t->g, u) != AN_OP_REDUCE) continue;
+        const an_rangeset *deps = an_dag_deps(&t->d, an_uop_src(t->g, u, 0));
+        double cost = 1;
+        for (size_t r = 0; r < t->d.ranges.len; r++) {
+            const int64_t n = an_range_bound(t->g, t->d.ranges.data[r]);
+            if (an_rangeset_has(deps, r)) cost *= n < 0 ? 64.0 : (double)n;
+        }
+        if (cost > most) {
+            most = cost;
+            best = u;
+        }
+    }
+    return best;
+}
+
+/* Cycles per element of a tile of fa x fb accumulators: two multiply-adds or two loads a cycle, loads a little less than
+ * that since they miss L1, four cycles of latency, and a share of the loop itself. */
+static double tile_cost(const tuner *t, an_uop reduce, size_t a, int64_t fa, size_t b, int64_t fb)
+{
+    const size_t value = an_dag_pos(&t->d, an_uop_src(t->g, reduce, 0));
+    double loads = 0;
+    const double accs = (double)(fa * fb);
+    for (size_t i = 0; i <= value; i++) {
+        if (an_uop_op(t->g, t->d.order.data[i]) != AN_OP_LOAD) continue;
+        bool varies = false;
+        for (uint32_t s = 1; s < an_uop_nsrc(t->g, reduce); s++)
+            varies = varies || an_rangeset_has(&t->d.deps[i], an_dag_range_at(&t->d, an_uop_src(t->g, reduce, s)));
+        if (!varies) continue;
+        double n = 1;
+        if (an_rangeset_has(&t->d.deps[i], a)) n *= (double)fa;
+        if (b != AN_RANGES_MAX && an_rangeset_has(&t->d.deps[i], b)) n *= (double)fb;
+        loads += n;
+    }
+    double cycles = 4;
+    if (accs / 2 > cycles) cycles = accs / 2;
+    if (loads * 0.75 > cycles) cycles = loads * 0.75;
+    return (cycles + 1) / accs;
+}
+
+/* The cost of a range cut by f: a tail runs without a tile. */
+static double with_tail(double main, double tail, int64_t n, int64_t f)
+{
+    const double share = (double)(n % f) / (double)n;
+    return share > 0 ? main * (1 - share) + tail * share + 0.02 : main;
+}
+
+static an_status tile(tuner *t)
+{
+    const an_uop reduce = dominant(t);
+    size_t axes[AN_RANGES_MAX], n = 0;
+    if (an_uop_is_none(reduce)) return AN_OK;
+    for (size_t r = 0; r < t->d.ranges.len; r++)
+        if (an_range_bound(t->g, t->d.ranges.data[r]) >= 2 && is_shared_along(t, reduce, r)) axes[n++] = r;
+    const int64_t accs_max = t->vector_nbytes >= 64 ? 24 : 12;
+    const double limit = NODES_MAX;
+    size_t best_a = AN_RANGES_MAX, best_b = AN_RANGES_MAX;
+    int64_t best_fa = 1, best_fb = 1;
+    const double plain = tile_cost(t, reduce, AN_RANGES_MAX - 1, 1, AN_RANGES_MAX, 1);
+    double best = plain * 0.95;
+    for (size_t i = 0; i < n; i++) {
+        const size_t a = axes[i];
+        const int64_t na = an_range_bound(t->g, t->d.ranges.data[a]);
+        for (size_t j = i; j < n; j++) {
+            const size_t b = j == i ? AN_RANGES_MAX : axes[j];
+            const int64_t nb = j == i ? 1 : an_range_bound(t->g, t->d.ranges.data[b]);
+            for (int64_t fa = 1; fa <= FACTOR_MAX && fa <= na; fa++) {
+                for (int64_t fb = 1; fb <= FACTOR_MAX && fb <= nb; fb++) {
+                    if (fa * fb > accs_max || (na % fa && na < 4 * fa) || (nb % fb && nb < 4 * fb)) continue;
+                    double cost = with_tail(tile_cost(t, reduce, a, fa, b, fb), plain, na, fa);
+                    cost = with_tail(cost, plain, nb, fb);
+                    if (cost >= best - 1e-9) continue;
+                    const double copies = (na % fa ? 2.0 : 1.0) * (nb % fb ? 2.0 : 1.0);
+                    if (nodes_after(t, a, (double)fa, b, (double)fb) * (copies > 1 ? 1.25 * copies / 2 : 1) > limit)
+                        continue;
+                    best = cost;
+                    best_a = a, best_fa = fa;
+                    best_b = b, best_fb = fb;
+                }
+            }
+        }
+    }
+    if (best_a == AN_RANGES_MAX) return AN_OK;
+    const uint32_t id_a = id_of(t, best_a), id_b = best_b == AN_RANGES_MAX ? 0 : id_of(t, best_b);
+    const int64_t na = an_range_bound(t->g, t->d.ranges.data[best_a]);
+    const int64_t nb = best_b == AN_RANGES_MAX ? 1 : an_range_bound(t->g, t->d.ranges.data[best_b]);
+    bool done = false;
+    an_status st = AN_OK;
+    if (best_fa > 1) st = apply_with_tail(t, AN_OPT_UPCAST, id_a, na, best_fa, &done);
+    if (!st && best_fb > 1) st = apply_with_tail(t, AN_OPT_UPCAST, id_b, nb, best_fb, &done);
+    return st;
+}
+
+/* --- 4: short reductions ----------------------------------------------------------------------- */
+
+static an_status unroll(tuner *t)
+{
+    an_status st = AN_OK;
+    bool again = true;
+    while (again && !st) {
+        again = false;
+        for (size_t r = t->d.ranges.len; r-- > 0 && !again && !st;) {
+            const int64_t n = an_range_bound(t->g, t->d.ranges.data[r]);
+            if (kind_of(t, r) != AN_RANGE_REDUCE || n < 2 || n > UNROLL_MAX) continue;
+            if (nodes_after(t, r, (double)n, AN_RANGES_MAX, 1) > NODES_MAX / 2) continue;
+            st = apply(t, AN_OPT_UNROLL, id_of(t, r), n, &again);
+        }
+    }
+    return st;
+}
+
+an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace)
+{
+    if (opts->vector_nbytes == 0) return AN_OK;
+    an_uop now = *sink;
+    tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes};
+    an_trace_pass_begin(trace, "opt", g);
+    an_status st = vectorize(&t, AN_RANGE_LOOP);
+    if (!st) st = vectorize(&t, AN_RANGE_REDUCE);
+    if (!st) st = tile(&t);
+    if (!st) st = unroll(&t);
+    an_dag_fini(&t.d);
+    an_trace_pass_end(trace);
+    if (!st) *sink = now;
+    return st;
+}

@@ -1,0 +1,32 @@
+/* pass.h - the passes of codegen, one a file. Each takes the sink of a kernel and puts the new one in its place; on
+ * failure the sink stays. For src/codegen only. */
+#ifndef AN_CODEGEN_PASS_H
+#define AN_CODEGEN_PASS_H
+
+#include "codegen/codegen.h"
+
+/* Room between range ids, so that a range split off another gets an id beside it. */
+enum { AN_RANGE_ID_STEP = 1024 };
+
+/* Tag of the ops that join the copies of an unrolled reduction. */
+enum { AN_TAG_UNROLLED = 1 };
+
+/* reduce.c: ranges of one element and reductions over nothing go, narrow floats are widened, ids spread. */
+an_status an_pass_prepare(an_graph *g, an_uop *sink);
+/* heuristic.c: which opts; opt.c has them. */
+an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace);
+/* expand.c: UNROLL and UPCAST ranges become copies. */
+an_status an_pass_expand(an_graph *g, an_uop *sink);
+/* vector.c: VECTOR ranges become lanes. */
+an_status an_pass_vector(an_graph *g, an_uop *sink);
+/* linearize.c: loops, accumulators, order. */
+an_status an_pass_linearize(an_graph *g, an_uop sink, an_uop_vec *linear);
+
+/* Why a constructor gave no node. */
+static inline an_status an_cg_failed(const an_graph *g)
+{
+    const an_status st = an_ctx_status(an_graph_ctx(g));
+    return st ? st : AN_ERR_NOMEM;
+}
+
+#endif

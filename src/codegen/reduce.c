@@ -1,0 +1,140 @@
+/* reduce.c - reductions: prepared before opts, lowered to accumulators after the loop tree is known. */
+#include "codegen/loops.h"
+#include "codegen/pass.h"
+
+/* --- before opts ------------------------------------------------------------------------------- */
+
+/* Narrow floats are summed in f32: each step would lose bits else, and 2049 f16 ones would sum to 2048. Max and min
+ * lose none. */
+static bool is_widened(an_op op, an_dtype dtype)
+{
+    return an_dtype_kind_of(dtype) == AN_KIND_FLOAT && an_dtype_nbytes(dtype) < 4 && (op == AN_OP_ADD || op == AN_OP_MUL);
+}
+
+/* The value of a widened sum. A product is taken before it is rounded, as MULACC takes it: exact in f32, and two f16
+ * that multiply to more than 65504 are no infinity. */
+static an_uop widen_value(an_graph *g, an_op op, an_uop value)
+{
+    if (op != AN_OP_ADD || an_uop_op(g, value) != AN_OP_MUL) return an_cast_to(g, AN_F32, value);
+    const an_uop a = an_uop_src(g, value, 0), b = an_uop_src(g, value, 1);
+    return an_binary(g, AN_OP_MUL, an_cast_to(g, AN_F32, a), an_cast_to(g, AN_F32, b));
+}
+
+an_status an_pass_prepare(an_graph *g, an_uop *sink)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_uop_vec order = {0}, scratch = {0};
+    an_nodemap map = {0};
+    an_status st = an_toposort(g, sink, 1, &order);
+    if (st) goto done;
+    for (size_t i = 0; i < order.len; i++) {
+        const an_uop u = order.data[i];
+        an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
+        if (an_uop_is_none(v)) goto fail;
+        if (an_uop_op(g, v) == AN_OP_RANGE) {
+            const uint64_t arg = an_uop_arg(g, v);
+            v = an_range_bound(g, v) == 1 ? an_index(g, 0)
+                                          : an_range(g, an_uop_src(g, v, 0), an_range_id(arg) * AN_RANGE_ID_STEP,
+                                                     an_range_kind_of(arg));
+        } else if (an_uop_op(g, v) == AN_OP_REDUCE) {
+            const an_op op = an_reduce_op(an_uop_arg(g, v));
+            const an_dtype dtype = an_uop_dtype(g, v);
+            scratch.len = 0;
+            for (uint32_t s = 0; s < an_uop_nsrc(g, v); s++)
+                if (!an_vec_push(ctx, &scratch, an_uop_src(g, v, s))) goto fail;
+            if (is_widened(op, dtype)) {
+                const an_uop wide = widen_value(g, op, scratch.data[0]);
+                v = an_cast_to(g, dtype, an_cg_reduce(g, op, wide, scratch.data + 1, (uint32_t)scratch.len - 1));
+            } else { /* again: its ranges may be gone or empty */
+                v = an_cg_reduce(g, op, scratch.data[0], scratch.data + 1, (uint32_t)scratch.len - 1);
+            }
+        }
+        if (an_uop_is_none(v) || !an_nodemap_set(&map, ctx, u, v)) goto fail;
+    }
+    *sink = an_nodemap_get(&map, *sink);
+    goto done;
+fail:
+    st = an_cg_failed(g);
+done:
+    an_nodemap_fini(&map, ctx);
+    an_vec_fini(ctx, &order);
+    an_vec_fini(ctx, &scratch);
+    return st;
+}
+
+/* --- after the loop tree ----------------------------------------------------------------------- */
+
+/* acc with value taken in. A product goes in by MULACC: one rounding, one instruction. The list says so, so every
+ * backend computes the same bits. A sum that unrolling made is taken in term by term. */
+static an_uop take_in(an_graph *g, an_op op, an_uop acc, an_uop value, an_uop_vec *terms)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    terms->len = 0;
+    if (!an_vec_push(ctx, terms, value)) return AN_UOP_NONE;
+    while (terms->len) {
+        const an_uop t = terms->data[--terms->len];
+        if (an_uop_op(g, t) == op && an_uop_tag(g, t) == AN_TAG_UNROLLED) {
+            if (!an_vec_reserve(ctx, terms, 2)) return AN_UOP_NONE;
+            terms->data[terms->len++] = an_uop_src(g, t, 1);
+            terms->data[terms->len++] = an_uop_src(g, t, 0);
+        } else if (op == AN_OP_ADD && an_uop_op(g, t) == AN_OP_MUL &&
+                   an_dtype_kind_of(an_uop_dtype(g, t)) == AN_KIND_FLOAT) {
+            const an_uop src[3] = {an_uop_src(g, t, 0), an_uop_src(g, t, 1), acc};
+            acc = an_uop_new_full(g, AN_OP_MULACC, an_uop_dtype(g, t), an_uop_lanes(g, t), src, 3, 0, 0);
+        } else {
+            acc = an_binary(g, op, acc, t);
+        }
+        if (an_uop_is_none(acc)) return acc;
+    }
+    return acc;
+}
+
+static an_uop lower_one(an_graph *g, const an_loops *loops, an_uop reduce, an_uop_vec *sets, an_acc_places *places,
+                        an_uop_vec *terms)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    const an_op op = an_reduce_op(an_uop_arg(g, reduce));
+    const an_dtype dtype = an_uop_dtype(g, reduce);
+    const uint32_t lanes = an_uop_lanes(g, reduce), n = an_uop_nsrc(g, reduce) - 1;
+    uint32_t inner = 0, outer = UINT32_MAX;
+    for (uint32_t i = 1; i <= n; i++) {
+        const uint32_t at = an_idmap_get(&loops->at, an_uop_src(g, reduce, i).id);
+        if (inner == 0 || loops->list.data[at].depth > loops->list.data[inner].depth) inner = at;
+        if (outer == UINT32_MAX || loops->list.data[at].depth < loops->list.data[outer].depth) outer = at;
+    }
+    an_uop init = an_const(g, dtype, an_reduce_identity(op, dtype));
+    if (lanes > 1) init = an_uop_new_full(g, AN_OP_BROADCAST, dtype, lanes, &init, 1, 0, 0);
+    const an_uop acc = an_acc(g, init);
+    if (an_uop_is_none(acc)) return acc;
+    const an_uop set_src[2] = {acc, take_in(g, op, acc, an_uop_src(g, reduce, 0), terms)};
+    const an_uop set = an_uop_new_full(g, AN_OP_ACC_SET, dtype, lanes, set_src, 2, 0, 0);
+    const an_uop range = loops->list.data[outer].range;
+    const an_uop get_src[2] = {acc, an_uop_new(g, AN_OP_END, AN_DTYPE_NONE, &range, 1, 0)};
+    const an_acc_place place = {acc, loops->list.data[outer].parent, inner};
+    if (an_uop_is_none(set) || !an_vec_push(ctx, sets, set) || !an_vec_push(ctx, places, place)) return AN_UOP_NONE;
+    return an_uop_new_full(g, AN_OP_ACC_GET, dtype, lanes, get_src, 2, 0, 0);
+}
+
+an_status an_reduce_lower(an_graph *g, an_uop *sink, const an_loops *loops, an_uop_vec *sets, an_acc_places *places)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_uop_vec order = {0}, scratch = {0};
+    an_nodemap map = {0};
+    an_status st = an_toposort(g, sink, 1, &order);
+    if (st) goto done;
+    for (size_t i = 0; i < order.len; i++) {
+        const an_uop u = order.data[i];
+        an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
+        if (!an_uop_is_none(v) && an_uop_op(g, v) == AN_OP_REDUCE) v = lower_one(g, loops, v, sets, places, &scratch);
+        if (an_uop_is_none(v) || !an_nodemap_set(&map, ctx, u, v)) {
+            st = an_cg_failed(g);
+            goto done;
+        }
+    }
+    *sink = an_nodemap_get(&map, *sink);
+done:
+    an_nodemap_fini(&map, ctx);
+    an_vec_fini(ctx, &order);
+    an_vec_fini(ctx, &scratch);
+    return st;
+}

@@ -1,0 +1,224 @@
+/* codegen_kernels.h - kernels built by hand, as the scheduler would make them, for the tests of codegen and backends. */
+#ifndef AN_TEST_CODEGEN_KERNELS_H
+#define AN_TEST_CODEGEN_KERNELS_H
+
+#include "ir/uop.h"
+
+enum { KERNEL_PARAMS_MAX = 6 };
+
+/* A kernel and its buffers: slot s has nelem[s] elements of dtype[s]; is_out[s] ones are compared. */
+typedef struct kernel {
+    an_uop sink;
+    uint32_t nparams;
+    an_dtype dtype[KERNEL_PARAMS_MAX];
+    int64_t nelem[KERNEL_PARAMS_MAX];
+    bool is_out[KERNEL_PARAMS_MAX];
+} kernel;
+
+static inline an_uop kernel_param(an_graph *g, kernel *k, an_dtype dtype, int64_t nelem, bool is_out)
+{
+    const uint32_t slot = k->nparams++;
+    k->dtype[slot] = dtype;
+    k->nelem[slot] = nelem;
+    k->is_out[slot] = is_out;
+    return an_param(g, dtype, slot);
+}
+
+static inline an_uop loop(an_graph *g, int64_t n, uint32_t id)
+{
+    return an_range(g, an_index(g, n), id, AN_RANGE_LOOP);
+}
+static inline an_uop reduce_range(an_graph *g, int64_t n, uint32_t id)
+{
+    return an_range(g, an_index(g, n), id, AN_RANGE_REDUCE);
+}
+static inline an_uop reduce(an_graph *g, an_op op, an_uop value, an_uop range)
+{
+    const an_uop src[2] = {value, range};
+    return an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, value), src, 2, (uint64_t)op);
+}
+/* i * n + j */
+static inline an_uop at2(an_graph *g, an_uop i, int64_t n, an_uop j)
+{
+    return an_idx_add(g, an_idx_mul(g, i, an_index(g, n)), j);
+}
+static inline an_uop load(an_graph *g, an_uop p, an_uop index)
+{
+    return an_load(g, p, index, AN_UOP_NONE);
+}
+static inline an_uop mul(an_graph *g, an_uop x, an_uop y)
+{
+    return an_binary(g, AN_OP_MUL, x, y);
+}
+static inline an_uop add(an_graph *g, an_uop x, an_uop y)
+{
+    return an_binary(g, AN_OP_ADD, x, y);
+}
+static inline an_uop minus(an_graph *g, an_uop x, an_uop y)
+{
+    return add(g, x, mul(g, y, an_const_like(g, y, -1.0)));
+}
+static inline kernel one_store(an_graph *g, kernel k, an_uop p, an_uop index, an_uop value)
+{
+    const an_uop s = an_store(g, p, index, value, AN_UOP_NONE);
+    k.sink = an_sink(g, &s, 1);
+    return k;
+}
+
+/* out[i] = x[i] * y[i] + 1 */
+static inline kernel kernel_elementwise(an_graph *g, an_dtype dtype, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, dtype, n, true), x = kernel_param(g, &k, dtype, n, false),
+                 y = kernel_param(g, &k, dtype, n, false), i = loop(g, n, 0), xi = load(g, x, i);
+    return one_store(g, k, out, i, add(g, mul(g, xi, load(g, y, i)), an_const_like(g, xi, 1.0)));
+}
+
+/* out[j, i] = x[i, j]: no range has stride 1 on both sides. */
+static inline kernel kernel_transpose(an_graph *g, int64_t m, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n, true), x = kernel_param(g, &k, AN_F32, m * n, false),
+                 j = loop(g, n, 0), i = loop(g, m, 1);
+    return one_store(g, k, out, at2(g, j, m, i), load(g, x, at2(g, i, n, j)));
+}
+
+/* out[i, j] = sum over k of a(i, k) * b(k, j), m x n x l. trans_a: a is stored [k, i]; trans_b: b is stored [j, k]. bias and
+ * max(.., 0) follow if epilogue. */
+static inline kernel kernel_matmul(an_graph *g, an_dtype dtype, int64_t m, int64_t n, int64_t l, bool trans_a, bool trans_b,
+                                   bool epilogue)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, dtype, m * n, true), a = kernel_param(g, &k, dtype, m * l, false),
+                 b = kernel_param(g, &k, dtype, l * n, false), i = loop(g, m, 0), j = loop(g, n, 1),
+                 r = reduce_range(g, l, 2);
+    const an_uop ai = trans_a ? at2(g, r, m, i) : at2(g, i, l, r), bi = trans_b ? at2(g, j, l, r) : at2(g, r, n, j);
+    an_uop v = reduce(g, AN_OP_ADD, mul(g, load(g, a, ai), load(g, b, bi)), r);
+    if (epilogue) {
+        const an_uop bias = kernel_param(g, &k, dtype, n, false);
+        v = add(g, v, load(g, bias, j));
+        v = an_binary(g, AN_OP_MAX, v, an_const_like(g, v, 0.0));
+    }
+    return one_store(g, k, out, at2(g, i, n, j), v);
+}
+
+/* out[i] = op over k of x[i, k], or of x[k, i] if columns. */
+static inline kernel kernel_reduce(an_graph *g, an_op op, an_dtype dtype, int64_t m, int64_t n, bool columns)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, dtype, m, true), x = kernel_param(g, &k, dtype, m * n, false), i = loop(g, m, 0),
+                 r = reduce_range(g, n, 1);
+    return one_store(g, k, out, i, reduce(g, op, load(g, x, columns ? at2(g, r, m, i) : at2(g, i, n, r)), r));
+}
+
+/* out[i, j] = exp2(x[i, j] - max) / sum of the same over the row. */
+static inline kernel kernel_softmax(an_graph *g, int64_t m, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n, true), x = kernel_param(g, &k, AN_F32, m * n, false),
+                 i = loop(g, m, 0), j = loop(g, n, 1), r = reduce_range(g, n, 2), s = reduce_range(g, n, 3);
+    const an_uop top = reduce(g, AN_OP_MAX, load(g, x, at2(g, i, n, r)), r);
+    const an_uop sum = reduce(g, AN_OP_ADD, an_unary(g, AN_OP_EXP2, minus(g, load(g, x, at2(g, i, n, s)), top)), s);
+    const an_uop e = an_unary(g, AN_OP_EXP2, minus(g, load(g, x, at2(g, i, n, j)), top));
+    return one_store(g, k, out, at2(g, i, n, j), an_binary(g, AN_OP_DIV, e, sum));
+}
+
+/* out[i, j] = (x - mean) / sqrt(mean square + 1e-5): sums over equal bounds that share no range. */
+static inline kernel kernel_layernorm(an_graph *g, int64_t m, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n, true), x = kernel_param(g, &k, AN_F32, m * n, false),
+                 i = loop(g, m, 0), j = loop(g, n, 1), r = reduce_range(g, n, 2), s = reduce_range(g, n, 3);
+    const an_uop scale = an_const_float(g, AN_F32, n ? 1.0 / (double)n : 0.0);
+    const an_uop xr = load(g, x, at2(g, i, n, r)), xs = load(g, x, at2(g, i, n, s));
+    const an_uop mean = mul(g, reduce(g, AN_OP_ADD, xr, r), scale);
+    const an_uop square = mul(g, reduce(g, AN_OP_ADD, mul(g, xs, xs), s), scale);
+    const an_uop var = add(g, minus(g, square, mul(g, mean, mean)), an_const_float(g, AN_F32, 1e-5));
+    const an_uop d = minus(g, load(g, x, at2(g, i, n, j)), mean);
+    return one_store(g, k, out, at2(g, i, n, j), an_binary(g, AN_OP_DIV, d, an_unary(g, AN_OP_SQRT, var)));
+}
+
+/* out[i] = sum over r of (max over s of x[i, s]) * x[r, s'], s' = sum over t of y[r, t]: a reduction nested in another. */
+static inline kernel kernel_nested(an_graph *g, int64_t m, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m, true), x = kernel_param(g, &k, AN_F32, m * n, false),
+                 i = loop(g, m, 0), r = reduce_range(g, m, 1), s = reduce_range(g, n, 2), t = reduce_range(g, n, 3);
+    const an_uop top = reduce(g, AN_OP_MAX, load(g, x, at2(g, i, n, s)), s);
+    const an_uop sum = reduce(g, AN_OP_ADD, mul(g, load(g, x, at2(g, r, n, t)), load(g, x, at2(g, i, n, t))), t);
+    return one_store(g, k, out, i, reduce(g, AN_OP_ADD, mul(g, top, sum), r));
+}
+
+/* out[i] = the first k where x[i, k] is the row's maximum: two reductions, the second of the first. */
+static inline kernel kernel_argmax(an_graph *g, int64_t m, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_I32, m, true), x = kernel_param(g, &k, AN_F32, m * n, false),
+                 i = loop(g, m, 0), r = reduce_range(g, n, 1), s = reduce_range(g, n, 2);
+    const an_uop top = reduce(g, AN_OP_MAX, load(g, x, at2(g, i, n, r)), r);
+    const an_uop here = an_binary(g, AN_OP_CMPEQ, load(g, x, at2(g, i, n, s)), top);
+    const an_uop at = an_select(g, here, an_cast_to(g, AN_I32, s), an_const_int(g, AN_I32, n));
+    return one_store(g, k, out, i, reduce(g, AN_OP_MIN, at, s));
+}
+
+/* out[i] = sum over k of w[k] * x[i + k - 1], zero outside x: a convolution of 3 taps with padding. */
+static inline kernel kernel_conv(an_graph *g, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, n, true), x = kernel_param(g, &k, AN_F32, n, false),
+                 w = kernel_param(g, &k, AN_F32, 3, false), i = loop(g, n, 0), r = reduce_range(g, 3, 1);
+    const an_uop at = an_idx_add(g, an_idx_add(g, i, r), an_index(g, -1));
+    const an_uop gate = an_binary(g, AN_OP_AND, an_binary(g, AN_OP_CMPLT, an_index(g, -1), at),
+                                  an_binary(g, AN_OP_CMPLT, at, an_index(g, n)));
+    return one_store(g, k, out, i, reduce(g, AN_OP_ADD, mul(g, load(g, w, r), an_load(g, x, at, gate)), r));
+}
+
+/* Two stores over i; the first over j, too: rows[i] = sum over k of x[i, k]; out[i, j] = x[i, j] - rows[i]. */
+static inline kernel kernel_prefix(an_graph *g, int64_t m, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n, true), rows = kernel_param(g, &k, AN_F32, m, true),
+                 x = kernel_param(g, &k, AN_F32, m * n, false), i = loop(g, m, 0), j = loop(g, n, 1),
+                 r = reduce_range(g, n, 2);
+    const an_uop sum = reduce(g, AN_OP_ADD, load(g, x, at2(g, i, n, r)), r);
+    const an_uop s[2] = {an_store(g, out, at2(g, i, n, j), minus(g, load(g, x, at2(g, i, n, j)), sum), AN_UOP_NONE),
+                         an_store(g, rows, i, sum, AN_UOP_NONE)};
+    k.sink = an_sink(g, s, 2);
+    return k;
+}
+
+/* SGD with momentum, in place: v = 0.9 v + g; p = p - 0.1 v. */
+static inline kernel kernel_update(an_graph *g, int64_t n)
+{
+    kernel k = {0};
+    const an_uop p = kernel_param(g, &k, AN_F32, n, true), v = kernel_param(g, &k, AN_F32, n, true),
+                 d = kernel_param(g, &k, AN_F32, n, false), i = loop(g, n, 0);
+    const an_uop next = add(g, mul(g, load(g, v, i), an_const_float(g, AN_F32, 0.9)), load(g, d, i));
+    const an_uop s[2] = {an_store(g, v, i, next, AN_UOP_NONE),
+                         an_store(g, p, i, minus(g, load(g, p, i), mul(g, next, an_const_float(g, AN_F32, 0.1))),
+                                  AN_UOP_NONE)};
+    k.sink = an_sink(g, s, 2);
+    return k;
+}
+
+/* x[i, j] = x[i, j] / sum of its row: the row is read whole before it is written. */
+static inline kernel kernel_normalize_in_place(an_graph *g, int64_t m, int64_t n)
+{
+    kernel k = {0};
+    const an_uop x = kernel_param(g, &k, AN_F32, m * n, true), i = loop(g, m, 0), j = loop(g, n, 1),
+                 r = reduce_range(g, n, 2);
+    const an_uop sum = reduce(g, AN_OP_ADD, load(g, x, at2(g, i, n, r)), r);
+    return one_store(g, k, x, at2(g, i, n, j), an_binary(g, AN_OP_DIV, load(g, x, at2(g, i, n, j)), sum));
+}
+
+/* out[i] = x[(i * 7) // 3 mod n]: indices that no range walks evenly. */
+static inline kernel kernel_gather(an_graph *g, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, n, true), x = kernel_param(g, &k, AN_F32, n, false), i = loop(g, n, 0);
+    const an_uop at = an_binary(g, AN_OP_FLOORDIV, an_idx_mul(g, i, an_index(g, 7)), an_index(g, 3));
+    const an_uop wrapped = an_binary(g, AN_OP_FLOORMOD, at, an_index(g, n ? n : 1));
+    return one_store(g, k, out, i, load(g, x, wrapped));
+}
+
+#endif
