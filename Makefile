@@ -1,0 +1,47 @@
+# The commands of this project; Meson does the work.   make help
+BUILD ?= build
+CI ?=
+PREFIX ?= /usr/local
+werror = $(if $(filter true,$(CI)),true,false)
+
+.PHONY: build train test check wasm format tidy install clean help
+build: $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	scripts/setup.sh
+	meson setup $(BUILD) -Dwerror=$(werror) -Dprefix=$(PREFIX)
+
+train: build
+	$(BUILD)/anneal train mlp
+
+test:
+	scripts/setup.sh test
+	BUILD=$(BUILD) scripts/test.sh all
+
+check:
+	scripts/setup.sh test
+	BUILD=$(BUILD) scripts/test.sh check
+
+wasm: build
+	ninja -C $(BUILD) wasm
+
+format:
+	git ls-files '*.c' '*.h' | xargs clang-format-19 -i
+
+tidy: build
+	git ls-files 'src/*.c' 'apps/*.c' 'tools/*.c' 'models/*.c' | xargs clang-tidy-19 --quiet -p $(BUILD)
+
+install: build
+	meson install -C $(BUILD)
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan
+
+help:
+	@echo 'make build     build/anneal and build/libanneal.so (the first time: installs what is missing)'
+	@echo 'make train     the same, then trains a small network on images of clothes'
+	@echo 'make test      every test; make check: the fast ones'
+	@echo 'make wasm      the compiler core for the browser: build/anneal.wasm'
+	@echo 'make format    clang-format; make tidy: clang-tidy'
+	@echo 'make install   into PREFIX ($(PREFIX)); make clean: removes the build folders'
