@@ -1,0 +1,162 @@
+/* run.c - executes decoded instructions. Every result is rounded as docs/SEMANTICS.md says; every access is checked. */
+#include "backend/interp/program.h"
+
+#include <math.h>
+
+typedef struct machine {
+    an_ctx *ctx;
+    const interp_program *p;
+    an_scalar *regs;
+    unsigned char *data[AN_KERNEL_PARAM_MAX];
+    int64_t count[AN_KERNEL_PARAM_MAX]; /* elements */
+} machine;
+
+static an_status out_of_bounds(const machine *m, const interp_inst *in, int64_t index)
+{
+    return an_fail(m->ctx, AN_ERR_INTERNAL, "interp: kernel %s: %s of element %lld of buffer %u, which has %lld", m->p->name,
+                   in->op == AN_OP_LOAD ? "load" : "store", (long long)index, in->arg, (long long)m->count[in->arg]);
+}
+
+static an_status access(machine *m, const interp_inst *in)
+{
+    const an_dtype dtype = m->p->params[in->arg].dtype;
+    const size_t size = an_dtype_nbytes(dtype);
+    const bool load = in->op == AN_OP_LOAD;
+    const uint32_t gate = load ? in->src[1] : in->src[2];
+    for (uint32_t l = 0; l < in->lanes; l++) {
+        const int64_t index = m->regs[in->src[0] + l].i;
+        if (gate != INTERP_NO_GATE && !m->regs[gate + l].i) {
+            if (load) m->regs[in->dst + l] = (an_scalar){.u = 0};
+            continue;
+        }
+        if (index < 0 || index >= m->count[in->arg]) return out_of_bounds(m, in, index);
+        unsigned char *at = m->data[in->arg] + (size_t)index * size;
+        if (load)
+            m->regs[in->dst + l] = an_scalar_load(dtype, at);
+        else
+            an_scalar_store(dtype, m->regs[in->src[1] + l], at);
+    }
+    return AN_OK;
+}
+
+/* The ops that make up nearly all of a kernel, in f32 and index arithmetic; false: left to an_eval. */
+static bool common(const machine *m, const interp_inst *in)
+{
+    an_scalar *r = m->regs + in->dst;
+    const an_scalar *x = m->regs + in->src[0], *y = m->regs + in->src[1];
+    const uint32_t n = in->lanes;
+    if (in->dtype == AN_F32) {
+        switch (in->op) {
+        case AN_OP_ADD:
+            for (uint32_t l = 0; l < n; l++) r[l].f = (double)(float)(x[l].f + y[l].f);
+            break;
+        case AN_OP_MUL:
+            for (uint32_t l = 0; l < n; l++) r[l].f = (double)(float)(x[l].f * y[l].f);
+            break;
+        case AN_OP_MULACC: {
+            const an_scalar *z = m->regs + in->src[2];
+            for (uint32_t l = 0; l < n; l++) r[l].f = (double)fmaf((float)x[l].f, (float)y[l].f, (float)z[l].f);
+            break;
+        }
+        default: return false;
+        }
+        for (uint32_t l = 0; l < n; l++)
+            if (isnan(r[l].f)) r[l] = an_scalar_round(AN_F32, r[l]);
+        return true;
+    }
+    if (in->dtype == AN_INDEX && in->op == AN_OP_ADD) {
+        for (uint32_t l = 0; l < n; l++) r[l].u = x[l].u + y[l].u;
+        return true;
+    }
+    if (in->dtype == AN_INDEX && in->op == AN_OP_MUL) {
+        for (uint32_t l = 0; l < n; l++) r[l].u = x[l].u * y[l].u;
+        return true;
+    }
+    return false;
+}
+
+static void elementwise(machine *m, const interp_inst *in)
+{
+    for (uint32_t l = 0; l < in->lanes; l++) {
+        an_scalar s[3] = {{.u = 0}, {.u = 0}, {.u = 0}};
+        for (uint32_t i = 0; i < in->nsrc; i++) s[i] = m->regs[in->src[i] + l];
+        an_scalar r;
+        if (in->op == AN_OP_CAST)
+            r = an_scalar_cast((an_dtype)in->dtype, (an_dtype)in->to, s[0]);
+        else if (in->op == AN_OP_BITCAST)
+            r = an_eval_bitcast((an_dtype)in->dtype, (an_dtype)in->to, s[0]);
+        else
+            r = an_eval((an_op)in->op, (an_dtype)in->dtype, s);
+        m->regs[in->dst + l] = r;
+    }
+}
+
+static an_status execute(machine *m)
+{
+    const interp_inst *insts = m->p->insts.data;
+    const size_t n = m->p->insts.len;
+    for (size_t pc = 0; pc < n;) {
+        const interp_inst *in = &insts[pc++];
+        an_scalar *dst = m->regs + in->dst;
+        switch (in->op) {
+        case AN_OP_RANGE:
+            dst->i = 0;
+            if (m->regs[in->src[0]].i <= 0) pc = in->arg;
+            break;
+        case AN_OP_END:
+            if (++dst->i < m->regs[in->src[0]].i) pc = in->arg;
+            break;
+        case AN_OP_LOAD:
+        case AN_OP_STORE: {
+            const an_status st = access(m, in);
+            if (st) return st;
+            break;
+        }
+        case AN_OP_ACC:
+        case AN_OP_ACC_SET: memmove(dst, m->regs + in->src[0], in->lanes * sizeof *dst); break;
+        case AN_OP_BROADCAST:
+            for (uint32_t l = 0; l < in->lanes; l++) dst[l] = m->regs[in->src[0]];
+            break;
+        case AN_OP_RAMP:
+            for (uint32_t l = 0; l < in->lanes; l++) dst[l].i = m->regs[in->src[0]].i + (int64_t)l;
+            break;
+        case AN_OP_VECTOR:
+            for (uint32_t l = 0; l < in->lanes; l++) dst[l] = m->regs[m->p->lists.data[in->vec_src + l]];
+            break;
+        case AN_OP_HREDUCE: { /* halves onto halves, as the vector units do; docs/SEMANTICS.md fixes the order */
+            an_scalar v[AN_LANES_MAX];
+            uint32_t lanes = in->nsrc;
+            memcpy(v, m->regs + in->src[0], lanes * sizeof *v);
+            for (; lanes > 1; lanes = (lanes + 1) / 2)
+                for (uint32_t l = 0; l < lanes / 2; l++) {
+                    const an_scalar pair[2] = {v[l], v[l + (lanes + 1) / 2]};
+                    v[l] = an_eval((an_op)in->arg, (an_dtype)in->dtype, pair);
+                }
+            *dst = v[0];
+            break;
+        }
+        default:
+            if (!common(m, in)) elementwise(m, in);
+        }
+    }
+    return AN_OK;
+}
+
+an_status interp_run(an_ctx *ctx, interp_program *p, const an_launch *launch)
+{
+    machine m = {.ctx = ctx, .p = p};
+    const size_t nbytes = p->regs.len * sizeof *m.regs;
+    m.regs = an_mem_alloc(ctx, nbytes);
+    if (!m.regs) return AN_ERR_NOMEM;
+    if (nbytes) memcpy(m.regs, p->regs.data, nbytes);
+    for (uint32_t i = 0; i < p->nparams; i++) {
+        const interp_buffer *b = (const interp_buffer *)launch->buffers[i];
+        const size_t offset = launch->offsets ? launch->offsets[i] : 0;
+        m.data[i] = b->data + offset;
+        m.count[i] = (int64_t)((b->base.nbytes - offset) / an_dtype_nbytes(p->params[i].dtype));
+    }
+    for (uint32_t i = 0; i < p->nvars; i++) m.regs[p->var_regs[i]].i = launch->vars[i];
+    const an_status st = execute(&m);
+    an_mem_free(ctx, m.regs, nbytes);
+    return st;
+}
