@@ -18,7 +18,7 @@ typedef struct interp_inst {
     uint32_t vec_src; /* VECTOR: first entry in program.lists */
 } interp_inst;
 
-enum { INTERP_NO_GATE = 0xffffffff };
+static const uint32_t INTERP_NO_GATE = UINT32_MAX;
 
 typedef struct interp_program {
     an_program_base base;
