@@ -6,18 +6,100 @@
 #include <anneal/tensor.h>
 
 /* Lives in the graph's arena.
- *   uop    the node it stands for; an_realize and an_assign replace it
- *   epoch  the oldest count of in-place writes its value was built at (runtime/runtime.h); UINT64_MAX: always current */
+ *   uop    the node it stands for; an_realize, an_assign and plans replace it
+ *   epoch  the count of in-place writes at which the values it reads are to be taken (runtime/runtime.h): the least of
+ *          its operands'. UINT64_MAX: always current, for it reads no buffer, or is one */
 struct an_tensor {
     an_graph *graph;
     an_uop uop;
     uint64_t epoch;
 };
 
-/* A handle for a node built now from the operands (NULLs among them are skipped); NULL if u is none. */
+/* --- handles (handle.c) ------------------------------------------------------------------------------------------ */
+
+/* A handle for node u, built now from the n operands. NULL if u is none. */
 an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, size_t n);
+an_tensor *an_tensor_wrap1(an_tensor *x, an_uop u); /* of one operand */
 
 /* The node x stands for at present: of an in-place write that has run, the buffer. */
 an_uop an_tensor_node(an_tensor *x);
+an_shape an_tensor_shape(const an_tensor *x);
+
+/* --- sentences --------------------------------------------------------------------------------------------------- */
+
+/* Short texts by value: "(2, 3)". Valid in the expression that made them. */
+typedef struct an_text {
+    char s[200];
+} an_text;
+an_text an_text_shape(const an_tensor *x);
+an_text an_text_dims(const int64_t *dims, uint32_t n);
+
+/* Records the sentence; NULL. */
+an_tensor *an_tensor_fail(an_graph *g, an_status status, const char *fmt, ...) AN_PRINTF(3, 4);
+
+/* --- checks: false, with the sentence recorded. call is the public function's name ------------------------------- */
+
+bool an_check_axis(an_tensor *x, const char *call, int64_t axis, uint32_t *out);
+/* The axes as a bit mask; n 0 is all of them. */
+bool an_check_axes(an_tensor *x, const char *call, const int64_t *axes, uint32_t n, uint32_t *mask);
+bool an_check_graph(const char *call, const an_tensor *a, const an_tensor *b);
+/* Dims of a new tensor: not negative, rank in bounds, and the size in bytes fits. */
+bool an_check_dims(an_graph *g, const char *call, an_dtype dtype, const int64_t *dims, uint32_t rank);
+bool an_check_dtype(an_graph *g, const char *call, an_dtype dtype);  /* one that tensors can have */
+bool an_check_float(an_graph *g, const char *call, an_dtype dtype);
+bool an_check_static(an_tensor *x, const char *call, int64_t dims[AN_RANK_MAX]);
+bool an_check_integer(an_tensor *x, const char *call, const char *what);
+
+/* --- nodes (broadcast.c) ----------------------------------------------------------------------------------------- */
+
+void an_dims_to_uops(an_graph *g, const int64_t *dims, uint32_t rank, an_uop *out);
+
+/* The common shape of n operands by numpy's rules, into dims; false with a sentence. */
+bool an_broadcast_shape(const char *call, an_tensor *const *xs, uint32_t n, an_uop dims[AN_RANK_MAX], uint32_t *rank);
+/* u stretched to that shape (which it broadcasts to). A CONST stays a scalar: the IR broadcasts it. */
+an_uop an_broadcast_node(an_graph *g, an_uop u, const an_uop *dims, uint32_t rank);
+/* The same, a CONST too. */
+an_uop an_expand_to(an_graph *g, an_uop u, const an_uop *dims, uint32_t rank);
+
+/* op over operands cast to dtype, broadcast together. */
+an_tensor *an_tensor_binary(const char *call, an_op op, an_dtype dtype, an_tensor *a, an_tensor *b);
+an_tensor *an_tensor_unary(an_op op, an_tensor *x); /* x is a float */
+
+/* --- dtypes ------------------------------------------------------------------------------------------------------ */
+
+static inline bool an_is_float(an_dtype d)
+{
+    return an_dtype_kind_of(d) == AN_KIND_FLOAT;
+}
+static inline bool an_is_integer(an_dtype d)
+{
+    return an_dtype_kind_of(d) == AN_KIND_INT || an_dtype_kind_of(d) == AN_KIND_UINT;
+}
+/* What sums and products of d are taken in: f32 for narrower floats, else d. */
+an_dtype an_dtype_accumulate(an_dtype d);
+/* x as it is if a float, else as f32. */
+an_tensor *an_to_float(an_tensor *x);
+/* f(x) computed in f32 where x is narrower, and rounded once at the end: for formulas of several steps. */
+an_tensor *an_in_wide(an_tensor *(*f)(an_tensor *x), an_tensor *x);
+/* The rank-0 constant of x's dtype: value must fit it. */
+an_tensor *an_const_of(an_tensor *x, double value);
+/* The weak scalar s beside x: *out is the constant; returns x, cast if s makes it. */
+an_tensor *an_weak_scalar(const char *call, an_tensor *x, double s, an_tensor **out);
+/* Can dtype hold value exactly (integers) or at all (floats)? */
+bool an_dtype_holds(an_dtype dtype, double value);
+/* The least value of a dtype, -inf for floats: what padding of a max is. Greatest likewise. */
+double an_dtype_least(an_dtype dtype);
+double an_dtype_greatest(an_dtype dtype);
+
+/* 0..n-1 as a vector node. */
+an_uop an_iota_node(an_graph *g, an_dtype dtype, an_uop n);
+/* 0..dims[axis]-1 along axis of a tensor of x's rank: shape (1, .., n, .., 1), so that it broadcasts against x. */
+an_tensor *an_iota_along(an_tensor *x, an_dtype dtype, uint32_t axis);
+
+/* --- random (random.c) ------------------------------------------------------------------------------------------- */
+
+/* One Threefry-2x32 block, 20 rounds, on the host, and as graph on u32 nodes (scalars or of one shape). */
+void an_threefry2x32(const uint32_t key[2], const uint32_t counter[2], uint32_t out[2]);
+void an_threefry2x32_nodes(an_graph *g, const an_uop key[2], const an_uop counter[2], an_uop out[2]);
 
 #endif

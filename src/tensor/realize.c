@@ -1,0 +1,185 @@
+/* realize.c - from lazy to values and back: computing, writing in place, reading. */
+#include "tensor/tensor.h"
+#include "runtime/runtime.h"
+
+#include <inttypes.h>
+
+static an_status fail(const an_tensor *x, an_status status, const char *call, const char *text)
+{
+    return an_fail(an_graph_ctx(x->graph), status, "%s: shape %s: %s", call, an_text_shape(x).s, text);
+}
+
+/* --- nodes that are about values, not arithmetic ----------------------------------------------------------------- */
+
+static an_tensor *same_values(an_tensor *x, an_op op)
+{
+    if (!x) return NULL;
+    const an_uop u = an_tensor_node(x);
+    return an_tensor_wrap1(x, an_uop_new(x->graph, op, an_tensor_dtype(x), &u, 1, 0));
+}
+
+an_tensor *an_contiguous(an_tensor *x)
+{
+    return same_values(x, AN_OP_CONTIGUOUS);
+}
+
+an_tensor *an_detach(an_tensor *x)
+{
+    return same_values(x, AN_OP_DETACH);
+}
+
+an_tensor *an_leaf_of(an_tensor *x)
+{
+    return x ? an_tensor_wrap1(x, an_leaf(x->graph, an_tensor_node(x))) : NULL;
+}
+
+/* --- computing --------------------------------------------------------------------------------------------------- */
+
+an_status an_realize(an_tensor *const *tensors, size_t n)
+{
+    an_graph *g = NULL;
+    size_t nulls = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (tensors[i])
+            g = tensors[i]->graph;
+        else
+            nulls++;
+    }
+    if (!g) return nulls ? AN_ERR_ARG : AN_OK;
+    an_ctx *ctx = an_graph_ctx(g);
+    if (nulls) return an_fail(ctx, AN_ERR_ARG, "%s: %zu of %zu tensors are NULL", __func__, nulls, n);
+    an_status st = AN_ERR_NOMEM;
+    size_t todo = 0;
+    an_uop *uops = an_mem_alloc(ctx, n * sizeof *uops);
+    uint64_t *epochs = an_mem_alloc(ctx, n * sizeof *epochs);
+    an_tensor **lazy = an_mem_alloc(ctx, n * sizeof *lazy);
+    if (!uops || !epochs || !lazy) goto done;
+    for (size_t i = 0; i < n; i++) {
+        an_tensor *x = tensors[i];
+        if (x->graph != g) {
+            st = an_fail(ctx, AN_ERR_ARG, "%s: the tensors belong to two graphs; realize each graph's apart", __func__);
+            goto done;
+        }
+        if (!an_shape_static(g, an_tensor_shape(x), NULL)) {
+            st = fail(x, AN_ERR_UNSUPPORTED, __func__, "it has symbolic axes; an_plan_create makes a plan that takes their values");
+            goto done;
+        }
+        const an_uop u = an_tensor_node(x);
+        if (an_runtime_is_bound(g, u)) continue;
+        uops[todo] = u;
+        epochs[todo] = x->epoch;
+        lazy[todo++] = x;
+    }
+    st = todo ? an_realize_uops(g, uops, epochs, todo) : AN_OK;
+    for (size_t i = 0; i < todo && !st; i++) {
+        lazy[i]->uop = uops[i];
+        lazy[i]->epoch = UINT64_MAX;
+    }
+done:
+    an_mem_free(ctx, uops, n * sizeof *uops);
+    an_mem_free(ctx, epochs, n * sizeof *epochs);
+    an_mem_free(ctx, lazy, n * sizeof *lazy);
+    return st;
+}
+
+/* --- in place ---------------------------------------------------------------------------------------------------- */
+
+/* Would value lose its kind in dtype? bool < integers < floats. */
+static bool loses_kind(an_dtype value, an_dtype dtype)
+{
+    return an_dtype_promote(value, dtype) != dtype && !(an_is_float(value) && an_is_float(dtype)) &&
+           !(an_is_integer(value) && an_is_integer(dtype));
+}
+
+an_status an_assign(an_tensor *target, an_tensor *value)
+{
+    if (!target || !value) return AN_ERR_ARG;
+    an_graph *g = target->graph;
+    if (!an_check_graph(__func__, target, value)) return AN_ERR_ARG;
+    const an_uop to = an_tensor_node(target);
+    const an_op op = an_uop_op(g, to);
+    if (op != AN_OP_BUFFER && op != AN_OP_ASSIGN)
+        return fail(target, AN_ERR_ARG, __func__, "the target has no buffer to write into; an_realize it first");
+    const an_dtype d = an_tensor_dtype(target);
+    if (loses_kind(an_tensor_dtype(value), d))
+        return an_fail(an_graph_ctx(g), AN_ERR_DTYPE, "%s: a value of %s into a target of %s: an_cast says that it is meant",
+                       __func__, an_dtype_name(an_tensor_dtype(value)), an_dtype_name(d));
+    an_tensor *v = an_broadcast_like(value, target);
+    if (!v && an_ctx_status(an_graph_ctx(g)) == AN_ERR_SHAPE) return AN_ERR_SHAPE;
+    v = an_cast(v, d);
+    if (!v) return an_ctx_status(an_graph_ctx(g));
+    const an_uop src[2] = {to, an_tensor_node(v)};
+    const an_uop u = an_uop_new(g, AN_OP_ASSIGN, d, src, 2, 0);
+    if (an_uop_is_none(u)) return an_ctx_status(an_graph_ctx(g));
+    /* What the write is made of is of now, or older where value is. */
+    const uint64_t now = an_runtime_epoch(g);
+    if (op == AN_OP_BUFFER || now < target->epoch) target->epoch = now;
+    if (v->epoch < target->epoch) target->epoch = v->epoch;
+    target->uop = u;
+    return AN_OK;
+}
+
+/* --- to and from the host ---------------------------------------------------------------------------------------- */
+
+static an_status check_nbytes(const an_tensor *x, const char *call, size_t nbytes)
+{
+    const size_t have = an_tensor_nbytes(x);
+    if (!an_shape_static(x->graph, an_tensor_shape(x), NULL))
+        return fail(x, AN_ERR_UNSUPPORTED, call, "it has symbolic axes, so its size is not known");
+    if (nbytes == have) return AN_OK;
+    return an_fail(an_graph_ctx(x->graph), AN_ERR_ARG,
+                   "%s: room for %zu bytes, but shape %s of %s has %zu; an_tensor_nbytes tells", call, nbytes,
+                   an_text_shape(x).s, an_dtype_name(an_tensor_dtype(x)), have);
+}
+
+an_status an_tensor_read(an_tensor *x, void *dst, size_t nbytes)
+{
+    if (!x) return AN_ERR_ARG;
+    an_status st = check_nbytes(x, __func__, nbytes);
+    if (!st) st = an_realize(&x, 1);
+    if (!st) st = an_runtime_read(x->graph, an_tensor_node(x), dst, nbytes);
+    return st;
+}
+
+an_status an_tensor_write(an_tensor *x, const void *src, size_t nbytes)
+{
+    if (!x) return AN_ERR_ARG;
+    const an_status st = check_nbytes(x, __func__, nbytes);
+    if (st) return st;
+    const an_uop u = an_tensor_node(x);
+    if (!an_runtime_is_bound(x->graph, u))
+        return fail(x, AN_ERR_ARG, __func__, "it has no buffer to write into; an_realize it first");
+    return an_runtime_write(x->graph, u, src, nbytes);
+}
+
+static an_status item(an_tensor *x, const char *call, an_dtype *dtype, an_scalar *value)
+{
+    unsigned char bytes[8] = {0};
+    if (!x) return AN_ERR_ARG;
+    if (an_tensor_numel(x) != 1) return fail(x, AN_ERR_SHAPE, call, "it has not exactly one element; an_tensor_read takes all");
+    *dtype = an_tensor_dtype(x);
+    const an_status st = an_tensor_read(x, bytes, an_dtype_nbytes(*dtype));
+    if (!st) *value = an_scalar_load(*dtype, bytes);
+    return st;
+}
+
+an_status an_item_f64(an_tensor *x, double *out)
+{
+    an_dtype d = AN_DTYPE_NONE;
+    an_scalar v = {0};
+    const an_status st = item(x, __func__, &d, &v);
+    if (!st) *out = an_scalar_cast(d, AN_F64, v).f;
+    return st;
+}
+
+an_status an_item_i64(an_tensor *x, int64_t *out)
+{
+    an_dtype d = AN_DTYPE_NONE;
+    an_scalar v = {0};
+    an_status st = item(x, __func__, &d, &v);
+    if (st) return st;
+    if (d == AN_U64 && v.i < 0)
+        return an_fail(an_graph_ctx(x->graph), AN_ERR_ARG, "%s: %" PRIu64 " is no value of i64", __func__, v.u);
+    *out = an_scalar_cast(d, AN_I64, v).i;
+    return st;
+}
