@@ -24,6 +24,7 @@ typedef struct sweep {
     an_uop *cotangents;       /* AN_UOP_NONE: zero so far */
     AN_VEC(an_uop) parts;     /* what a rule gives, one for each source */
     size_t need_nbytes, cotangents_nbytes;
+    bool had_error; /* the context held an error before: it says nothing about this sweep */
 } sweep;
 
 static bool is_float(const an_graph *g, an_uop u)
@@ -88,8 +89,10 @@ static an_status visit(sweep *s, an_uop u)
     s->parts.len = 0;
     if (!an_vec_reserve(ctx, &s->parts, nsrc)) return AN_ERR_NOMEM;
     for (uint32_t k = 0; k < nsrc; k++) s->parts.data[k] = AN_UOP_NONE;
-    if (!an_rules_grad.match(&s->rw, u, s->cotangents[u.id], s->parts.data)) {
-        if (an_ctx_status(ctx) == AN_ERR_NOMEM) return AN_ERR_NOMEM;
+    const bool matched = an_rules_grad.match(&s->rw, u, s->cotangents[u.id], s->parts.data);
+    /* A rule that ran out of memory counts as not matching, and a commutative one then tries the other order. */
+    if (!s->had_error && an_ctx_status(ctx)) return an_ctx_status(ctx);
+    if (!matched) {
         return an_fail(ctx, AN_ERR_UNSUPPORTED,
                        "no gradient rule for %s on %s: detach its operand, or add a rule to grad.upat", op,
                        an_dtype_name(an_uop_dtype(g, u)));
@@ -173,7 +176,7 @@ an_status an_backward_uops(an_graph *g, an_uop loss, an_uop cotangent, const an_
     an_ctx *ctx = an_graph_ctx(g);
     an_status st = check(g, loss, wrt, n);
     if (st) return st;
-    sweep s = {.g = g};
+    sweep s = {.g = g, .had_error = an_ctx_status(ctx) != AN_OK};
     an_rewriter_init(&s.rw, g, NULL, &s.memo);
     const an_phase phase = an_graph_set_phase(g, AN_PHASE_BACKWARD);
     const uint32_t rule = an_graph_set_rule(g, 0);

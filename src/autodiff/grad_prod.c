@@ -7,6 +7,7 @@
 /* v moved k places along its last axis (of length len) to higher indices, 1 where nothing came from. */
 static an_uop shift(an_graph *g, an_uop v, int64_t k, int64_t len)
 {
+    if (an_uop_is_none(v)) return v;
     const an_shape s = an_uop_shape(g, v);
     an_uop first[AN_RANK_MAX], second[AN_RANK_MAX], ones_dims[AN_RANK_MAX];
     const an_uop zero = an_index(g, 0), one = an_const_like(g, v, 1.0);
