@@ -19,15 +19,15 @@ static bool is_finite(an_interval v)
 static bool bucket(an_interval v, int64_t d, int64_t *k)
 {
     if (!is_finite(v)) return false;
-    *k = an_floor_div(v.lo, d);
-    return *k == an_floor_div(v.hi, d);
+    *k = an_int_floor_div(v.lo, d);
+    return *k == an_int_floor_div(v.hi, d);
 }
 
 /* S into Q and R; R's constant is in 0..d-1. */
 static void split(const an_lin *s, int64_t d, an_lin *q, an_lin *r)
 {
-    *q = (an_lin){.like = s->like, .c = an_floor_div(s->c, d)};
-    *r = (an_lin){.like = s->like, .c = an_floor_mod(s->c, d)};
+    *q = (an_lin){.like = s->like, .c = an_int_floor_div(s->c, d)};
+    *r = (an_lin){.like = s->like, .c = an_int_floor_mod(s->c, d)};
     for (uint32_t i = 0; i < s->n; i++) {
         const an_lin_term t = s->term[i];
         if (t.c % d == 0)
@@ -41,7 +41,7 @@ static void split(const an_lin *s, int64_t d, an_lin *q, an_lin *r)
 static void reduce(an_rewriter *rw, an_lin *r, int64_t d, an_lin *q, bool *ok)
 {
     for (uint32_t i = 0; i < r->n; i++) {
-        int64_t m = an_floor_mod(r->term[i].c, d);
+        int64_t m = an_int_floor_mod(r->term[i].c, d);
         if (m > d / 2) m -= d;
         *ok = *ok && an_lin_add_term(rw, q, r->term[i].x, (r->term[i].c - m) / d);
         r->term[i].c = m;
@@ -129,7 +129,7 @@ an_uop an_rule_div_sum(an_rewriter *rw, an_uop n)
     const int64_t g = an_rule_gcd(rw, an_lin_gcd(rw, &r), d);
     if (g > 1) {
         for (uint32_t i = 0; i < r.n; i++) r.term[i].c /= g;
-        r.c = an_floor_div(r.c, g);
+        r.c = an_int_floor_div(r.c, g);
         return add_quotient(rw, &q, floor_by(rw, AN_OP_FLOORDIV, an_lin_build(rw, &r, AN_LIN_EXACT), d / g));
     }
     an_lin a, b;
@@ -161,8 +161,8 @@ an_uop an_rule_mod_sum(an_rewriter *rw, an_uop n)
     int64_t g = an_rule_gcd(rw, an_lin_gcd(rw, &r), d);
     if (g > 1) {
         take_out(&r, g, &a, &b);
-        a.c = an_floor_div(b.c, g);
-        b.c = an_floor_mod(b.c, g);
+        a.c = an_int_floor_div(b.c, g);
+        b.c = an_int_floor_mod(b.c, g);
     } else if (!nest(rw, &r, d, &g, &a, &b)) {
         if (q.n == 0 && q.c == 0) return AN_UOP_NONE;
         return floor_by(rw, AN_OP_FLOORMOD, an_lin_build(rw, &r, AN_LIN_EXACT), d);
@@ -276,7 +276,7 @@ an_uop an_rule_cmp_sum(an_rewriter *rw, an_uop n)
     if (s.c == INT64_MIN) return AN_UOP_NONE;
     /* d*A + c < 0  <=>  A < ceil(-c/d)  <=>  A + floor(c/d) < 0 */
     for (uint32_t i = 0; i < s.n; i++) s.term[i].c /= d;
-    s.c = an_floor_div(s.c, d);
+    s.c = an_int_floor_div(s.c, d);
     if (op == AN_OP_CMPLT) {
         /* f*A + B + c < 0, f dividing c, B in 0..f-1  <=>  A + c/f < 0 */
         an_lin a, b;
@@ -285,10 +285,10 @@ an_uop an_rule_cmp_sum(an_rewriter *rw, an_uop n)
             if (f <= 1) continue;
             take_out(&s, f, &a, &b);
             const int64_t c = b.c;
-            b.c = an_floor_mod(c, f);
+            b.c = an_int_floor_mod(c, f);
             const an_interval rest = an_lin_bounds(rw, &b);
             if (b.n == 0 || rest.lo < 0 || rest.hi >= f) continue;
-            a.c = an_floor_div(c, f);
+            a.c = an_int_floor_div(c, f);
             return compare(rw, op, &a);
         }
     } else if (s.term[0].c < 0) { /* -A == c reads better as A == -c */

@@ -1,13 +1,13 @@
 /* lin.c - see lin.h. */
 #include "rewrite/lin.h"
 
-int64_t an_floor_div(int64_t a, int64_t b)
+int64_t an_int_floor_div(int64_t a, int64_t b)
 {
     const int64_t q = a / b;
     return a % b < 0 ? q - 1 : q;
 }
 
-int64_t an_floor_mod(int64_t a, int64_t b)
+int64_t an_int_floor_mod(int64_t a, int64_t b)
 {
     const int64_t r = a % b;
     return r < 0 ? r + b : r;

@@ -38,8 +38,8 @@ int64_t an_lin_gcd(an_rewriter *rw, const an_lin *a);
  * dtype. */
 an_uop an_lin_build(an_rewriter *rw, const an_lin *a, an_lin_mode mode);
 
-int64_t an_floor_div(int64_t a, int64_t b); /* b > 0 */
-int64_t an_floor_mod(int64_t a, int64_t b);
+int64_t an_int_floor_div(int64_t a, int64_t b); /* b > 0 */
+int64_t an_int_floor_mod(int64_t a, int64_t b);
 int64_t an_inf_add(int64_t a, int64_t b); /* INT64_MIN and INT64_MAX stay: infinities */
 int64_t an_inf_mul(int64_t a, int64_t b);
 

@@ -60,9 +60,9 @@ static bool narrow_terms(an_rewriter *rw, const an_lin *s)
         if (others.lo == INT64_MIN || others.lo == INT64_MAX || c == INT64_MIN) continue;
         an_interval v = {INT64_MIN, INT64_MAX};
         if (c > 0)
-            v.hi = an_floor_div(-others.lo, c);
+            v.hi = an_int_floor_div(-others.lo, c);
         else
-            v.lo = -an_floor_div(-others.lo, -c);
+            v.lo = -an_int_floor_div(-others.lo, -c);
         if (!narrow_node(rw, s->term[i].x, v)) return false;
     }
     return true;
