@@ -88,7 +88,7 @@ static an_status unroll_all(an_graph *g, an_uop *sink)
             st = an_cg_failed(g);
             break;
         }
-        if (an_uop_op(g, v) == AN_OP_REDUCE) st = unroll(g, &v);
+        if (an_uop_op(g, order.data[i]) == AN_OP_REDUCE && an_uop_op(g, v) == AN_OP_REDUCE) st = unroll(g, &v);
         if (!st && !an_nodemap_set(&map, ctx, order.data[i], v)) st = AN_ERR_NOMEM;
     }
     if (!st) *sink = an_nodemap_get(&map, *sink);

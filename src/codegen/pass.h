@@ -11,7 +11,7 @@ enum { AN_RANGE_ID_STEP = 1024 };
 /* Tag of the ops that join the copies of an unrolled reduction. */
 enum { AN_TAG_UNROLLED = 1 };
 
-/* reduce.c: ranges of one element and reductions over nothing go, narrow floats are widened, ids spread. */
+/* reduce.c: ranges of one element go, and reductions and stores over none; narrow floats are widened, ids spread. */
 an_status an_pass_prepare(an_graph *g, an_uop *sink);
 /* heuristic.c: which opts; opt.c has them. */
 an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace);

@@ -20,23 +20,42 @@ static an_uop widen_value(an_graph *g, an_op op, an_uop value)
     return an_binary(g, AN_OP_MUL, an_cast_to(g, AN_F32, a), an_cast_to(g, AN_F32, b));
 }
 
+/* The sink without the stores that no element of an empty range runs: rules may take an index over none to be 0. */
+static an_uop drop_empty_stores(const an_dag *d, const an_nodemap *map, an_uop sink, an_uop_vec *stores)
+{
+    an_graph *g = d->g;
+    an_rangeset empty = {0};
+    for (size_t r = 0; r < d->ranges.len; r++)
+        if (an_range_bound(g, d->ranges.data[r]) == 0) an_rangeset_add(&empty, r);
+    stores->len = 0;
+    for (uint32_t i = 0; i < an_uop_nsrc(g, sink); i++) {
+        const an_uop store = an_uop_src(g, sink, i);
+        if (an_rangeset_meets(an_dag_deps(d, store), &empty)) continue;
+        if (!an_vec_push(an_graph_ctx(g), stores, an_nodemap_get(map, store))) return AN_UOP_NONE;
+    }
+    return an_sink(g, stores->data, (uint32_t)stores->len);
+}
+
 an_status an_pass_prepare(an_graph *g, an_uop *sink)
 {
     an_ctx *ctx = an_graph_ctx(g);
-    an_uop_vec order = {0}, scratch = {0};
+    an_dag d = {0};
+    an_uop_vec scratch = {0};
     an_nodemap map = {0};
-    an_status st = an_toposort(g, sink, 1, &order);
+    an_status st = an_dag_init(&d, g, sink, 1);
     if (st) goto done;
-    for (size_t i = 0; i < order.len; i++) {
-        const an_uop u = order.data[i];
+    for (size_t i = 0; i < d.order.len; i++) {
+        const an_uop u = d.order.data[i];
         an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
         if (an_uop_is_none(v)) goto fail;
-        if (an_uop_op(g, v) == AN_OP_RANGE) {
+        if (an_uop_op(g, u) == AN_OP_SINK) {
+            v = drop_empty_stores(&d, &map, u, &scratch);
+        } else if (an_uop_op(g, u) == AN_OP_RANGE) { /* of u: a sum may have folded to a range already done */
             const uint64_t arg = an_uop_arg(g, v);
             v = an_range_bound(g, v) == 1 ? an_index(g, 0)
                                           : an_range(g, an_uop_src(g, v, 0), an_range_id(arg) * AN_RANGE_ID_STEP,
                                                      an_range_kind_of(arg));
-        } else if (an_uop_op(g, v) == AN_OP_REDUCE) {
+        } else if (an_uop_op(g, u) == AN_OP_REDUCE && an_uop_op(g, v) == AN_OP_REDUCE) {
             const an_op op = an_reduce_op(an_uop_arg(g, v));
             const an_dtype dtype = an_uop_dtype(g, v);
             scratch.len = 0;
@@ -57,7 +76,7 @@ fail:
     st = an_cg_failed(g);
 done:
     an_nodemap_fini(&map, ctx);
-    an_vec_fini(ctx, &order);
+    an_dag_fini(&d);
     an_vec_fini(ctx, &scratch);
     return st;
 }
@@ -125,7 +144,7 @@ an_status an_reduce_lower(an_graph *g, an_uop *sink, const an_loops *loops, an_u
     for (size_t i = 0; i < order.len; i++) {
         const an_uop u = order.data[i];
         an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
-        if (!an_uop_is_none(v) && an_uop_op(g, v) == AN_OP_REDUCE) v = lower_one(g, loops, v, sets, places, &scratch);
+        if (!an_uop_is_none(v) && an_uop_op(g, u) == AN_OP_REDUCE) v = lower_one(g, loops, v, sets, places, &scratch);
         if (an_uop_is_none(v) || !an_nodemap_set(&map, ctx, u, v)) {
             st = an_cg_failed(g);
             goto done;

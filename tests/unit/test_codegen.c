@@ -1,0 +1,490 @@
+/* Kernels run as they come and with opts give the same numbers; lists are legal, and as they were when last looked at. */
+#include "codegen_kernels.h"
+
+#include "an_test.h"
+#include "backend/backends.h"
+#include "codegen/codegen.h"
+#include "codegen/opt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const an_codegen_opts plain = {0, true};
+
+/* --- running ------------------------------------------------------------------------------------- */
+
+static an_dtype_kind kind_of(an_dtype dtype)
+{
+    return an_dtype_kind_of(dtype);
+}
+
+static double next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 40) / 16777216.0;
+}
+
+/* Floats from 0.25 to 1.25, so that no sum cancels; integers from -20 to 19. */
+static an_scalar input_value(an_dtype dtype, uint64_t *state)
+{
+    const double u = next_random(state);
+    if (kind_of(dtype) == AN_KIND_FLOAT) return an_scalar_round(dtype, (an_scalar){.f = u + 0.25});
+    return an_scalar_round(dtype, (an_scalar){.i = (int64_t)(u * 40) - 20});
+}
+
+static size_t nbytes_of(const kernel *k, uint32_t slot)
+{
+    return (size_t)k->nelem[slot] * an_dtype_nbytes(k->dtype[slot]);
+}
+
+/* The outputs of one run on the interpreter, all slots one after another, as doubles; the caller frees. */
+static double *run_list(an_test *t, an_graph *g, const kernel *k, const an_uop_vec *list, size_t *n)
+{
+    an_device *dev = NULL;
+    an_program *prog = NULL;
+    an_buffer *bufs[KERNEL_PARAMS_MAX] = {0};
+    an_kernel desc = {.name = "test", .graph = g, .sink = k->sink, .linear = list->data, .nlinear = list->len, .nparams = k->nparams};
+    uint64_t state = 1;
+    *n = 0;
+    CHECK_OK(t, an_backend_interp.open(t->ctx, NULL, &dev));
+    for (uint32_t s = 0; s < k->nparams; s++) {
+        const size_t size = an_dtype_nbytes(k->dtype[s]);
+        desc.params[s] = (an_kernel_param){k->dtype[s], true, k->is_out[s]};
+        unsigned char *data = calloc((size_t)k->nelem[s] + 1, size);
+        CHECK(t, data);
+        for (int64_t i = 0; i < k->nelem[s]; i++)
+            an_scalar_store(k->dtype[s], input_value(k->dtype[s], &state), data + (size_t)i * size);
+        CHECK_OK(t, an_backend_interp.buffer_create(dev, nbytes_of(k, s), &bufs[s]));
+        if (nbytes_of(k, s)) CHECK_OK(t, an_backend_interp.write(bufs[s], 0, data, nbytes_of(k, s)));
+        if (k->is_out[s]) *n += (size_t)k->nelem[s];
+        free(data);
+    }
+    const an_kernel *kernels[1] = {&desc};
+    CHECK_OK(t, an_backend_interp.compile(dev, kernels, 1, &prog));
+    CHECK_OK(t, an_backend_interp.launch(prog, &(an_launch){.buffers = bufs}));
+    CHECK_OK(t, an_backend_interp.wait(dev));
+    double *out = calloc(*n + 1, sizeof *out), *at = out;
+    CHECK(t, out);
+    for (uint32_t s = 0; s < k->nparams; s++) {
+        const size_t size = an_dtype_nbytes(k->dtype[s]);
+        unsigned char *data = calloc((size_t)k->nelem[s] + 1, size);
+        CHECK(t, data);
+        if (k->is_out[s] && nbytes_of(k, s)) CHECK_OK(t, an_backend_interp.read(bufs[s], 0, data, nbytes_of(k, s)));
+        for (int64_t i = 0; k->is_out[s] && i < k->nelem[s]; i++) {
+            const an_scalar v = an_scalar_load(k->dtype[s], data + (size_t)i * size);
+            *at++ = kind_of(k->dtype[s]) == AN_KIND_FLOAT ? v.f : (double)v.i;
+        }
+        free(data);
+        an_backend_interp.buffer_destroy(bufs[s]);
+    }
+    an_backend_interp.program_destroy(prog);
+    an_backend_interp.close(dev);
+    return out;
+}
+
+static double *run(an_test *t, an_graph *g, const kernel *k, an_codegen_opts opts, size_t *n)
+{
+    an_uop_vec list = {0};
+    CHECK(t, !an_uop_is_none(k->sink));
+    CHECK_OK(t, an_codegen(g, k->sink, &opts, NULL, &list));
+    CHECK(t, list.len < 1500);
+    double *out = run_list(t, g, k, &list, n);
+    an_vec_fini(t->ctx, &list);
+    return out;
+}
+
+/* Sums of floats may differ by their order: n roundings of a sum of positive numbers. All else to the bit. */
+static double tolerance_of(const kernel *k)
+{
+    switch (k->dtype[0]) {
+    case AN_F16: return 2e-3;
+    case AN_BF16: return 2e-2;
+    case AN_F64: return 1e-13;
+    case AN_F32: return 2e-5;
+    default: return 0;
+    }
+}
+
+static void check_same(an_test *t, an_graph *g, const char *name, kernel k)
+{
+    static const uint32_t widths[] = {64, 32, 16};
+    size_t n = 0, m = 0;
+    double *want = run(t, g, &k, plain, &n);
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        double *got = run(t, g, &k, (an_codegen_opts){widths[w], false}, &m);
+        CHECK_EQ(t, m, n);
+        for (size_t i = 0; i < n; i++) {
+            const double d = fabs(got[i] - want[i]), most = tolerance_of(&k) * fmax(1, fabs(want[i]));
+            if (!(d <= most) && !(isnan(got[i]) && isnan(want[i])))
+                an_test_fail(__FILE__, __LINE__, "%s at %u bytes: element %zu is %.9g, plain %.9g", name, widths[w], i, got[i], want[i]);
+        }
+        free(got);
+    }
+    free(want);
+}
+
+/* --- kernels by hand ----------------------------------------------------------------------------- */
+
+static const int64_t sizes[] = {0, 1, 3, 10, 16, 17, 64, 100, 1001};
+enum { NSIZES = sizeof sizes / sizeof *sizes };
+
+static void elementwise_kernels_agree_with_their_plain_form(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    static const an_dtype dtypes[] = {AN_F32, AN_F64, AN_F16, AN_BF16, AN_I32, AN_U8, AN_I64};
+    for (size_t i = 0; i < NSIZES; i++) {
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+            check_same(t, g, "elementwise", kernel_elementwise(g, dtypes[d], sizes[i]));
+        check_same(t, g, "transpose", kernel_transpose(g, sizes[i] % 90, 5));
+        check_same(t, g, "update", kernel_update(g, sizes[i]));
+        check_same(t, g, "gather", kernel_gather(g, sizes[i]));
+        check_same(t, g, "conv", kernel_conv(g, sizes[i]));
+    }
+}
+
+static void reductions_agree_with_their_plain_form(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    for (size_t i = 0; i < NSIZES; i++) {
+        for (size_t j = 0; j < NSIZES; j++) {
+            const int64_t m = sizes[i] > 100 ? 33 : sizes[i], n = sizes[j];
+            check_same(t, g, "row sum", kernel_reduce(g, AN_OP_ADD, AN_F32, m, n, false));
+            check_same(t, g, "column sum", kernel_reduce(g, AN_OP_ADD, AN_F32, m, n, true));
+            check_same(t, g, "row max", kernel_reduce(g, AN_OP_MAX, AN_I32, m, n, false));
+            check_same(t, g, "f16 sum", kernel_reduce(g, AN_OP_ADD, AN_F16, m, n > 100 ? 100 : n, false));
+        }
+        check_same(t, g, "i8 product", kernel_reduce(g, AN_OP_MUL, AN_I8, 5, sizes[i], false));
+    }
+}
+
+static void reductions_inside_rows_agree_with_their_plain_form(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    for (size_t i = 0; i < NSIZES; i++) {
+        const int64_t n = sizes[i];
+        check_same(t, g, "softmax", kernel_softmax(g, 5, n));
+        check_same(t, g, "layernorm", kernel_layernorm(g, 3, n));
+        check_same(t, g, "argmax", kernel_argmax(g, 7, n));
+        check_same(t, g, "prefix", kernel_prefix(g, 4, n));
+        check_same(t, g, "in place", kernel_normalize_in_place(g, 4, n));
+        check_same(t, g, "nested", kernel_nested(g, n > 20 ? 6 : n, 16));
+        check_same(t, g, "nested", kernel_nested(g, 5, n > 100 ? 33 : n));
+    }
+}
+
+static void matrix_products_agree_with_their_plain_form(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    static const int64_t dims[][3] = {{64, 128, 784}, {64, 10, 128}, {64, 128, 10}, {10, 128, 64}, {128, 784, 64}, {1, 17, 33}, {17, 1, 5},
+                                      {3, 3, 3}, {13, 37, 29}, {5, 66, 16}, {4, 4, 0}, {33, 18, 1}, {7, 48, 2}};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int form = 0; form < 4; form++) {
+            const int64_t m = dims[i][0] > 64 ? 24 : dims[i][0], n = dims[i][1] > 200 ? 112 : dims[i][1];
+            const int64_t l = dims[i][2] > 200 ? 112 : dims[i][2];
+            check_same(t, g, "matmul", kernel_matmul(g, AN_F32, m, n, l, form & 1, form >> 1 & 1, form == 2));
+        }
+    check_same(t, g, "f16 matmul", kernel_matmul(g, AN_F16, 5, 33, 40, false, true, true));
+    check_same(t, g, "f64 matmul", kernel_matmul(g, AN_F64, 9, 24, 17, true, false, false));
+    check_same(t, g, "i32 matmul", kernel_matmul(g, AN_I32, 9, 24, 17, false, false, false));
+}
+
+/* The plain form itself against C. */
+static void a_matrix_product_is_what_c_says(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    enum { M = 5, N = 7, L = 9 };
+    const kernel k = kernel_matmul(g, AN_F64, M, N, L, false, true, true);
+    uint64_t state = 1;
+    double skip[M * N], a[M * L], b[N * L], bias[N];
+    for (int i = 0; i < M * N; i++) skip[i] = input_value(AN_F64, &state).f;
+    for (int i = 0; i < M * L; i++) a[i] = input_value(AN_F64, &state).f;
+    for (int i = 0; i < N * L; i++) b[i] = input_value(AN_F64, &state).f;
+    for (int i = 0; i < N; i++) bias[i] = input_value(AN_F64, &state).f;
+    size_t n = 0;
+    double *got = run(t, g, &k, plain, &n);
+    CHECK_EQ(t, n, M * N);
+    CHECK(t, skip[0] > 0);
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+            for (int r = 0; r < L; r++) sum = fma(a[i * L + r], b[j * L + r], sum);
+            CHECK(t, got[i * N + j] == fmax(sum + bias[j], 0));
+        }
+    free(got);
+}
+
+static void f16_products_are_summed_in_f32(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F16, 1, true), x = kernel_param(g, &k, AN_F16, 4000, false), r = reduce_range(g, 4000, 0);
+    const an_uop one = an_binary(g, AN_OP_DIV, load(g, x, r), load(g, x, r));
+    k = one_store(g, k, out, an_index(g, 0), reduce(g, AN_OP_ADD, one, r));
+    size_t n = 0;
+    double *got = run(t, g, &k, plain, &n);
+    CHECK(t, got[0] == 4000); /* in f16, 2048 + 1 is 2048 */
+    free(got);
+}
+
+/* --- random kernels ------------------------------------------------------------------------------ */
+
+static int pick(uint64_t *state, int n)
+{
+    return (int)(next_random(state) * n);
+}
+
+/* A sum of terms mul(load, load) and the like over one or two loops and up to two reductions, indices drawn at random. */
+static kernel random_kernel(an_graph *g, uint64_t *state)
+{
+    static const int64_t bounds[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 20, 32, 33, 48};
+    kernel k = {0};
+    an_uop at[4];
+    int64_t n[4];
+    const int nloops = 1 + pick(state, 2), nreduces = pick(state, 3), nranges = nloops + nreduces;
+    int64_t total = 1;
+    for (int i = 0; i < nranges; i++) {
+        n[i] = bounds[pick(state, i < nloops ? 14 : 10)];
+        at[i] = i < nloops ? loop(g, n[i], (uint32_t)i) : reduce_range(g, n[i], (uint32_t)i);
+        total *= n[i];
+    }
+    int64_t nout = 1;
+    an_uop index = an_index(g, 0);
+    for (int i = 0; i < nloops; i++) {
+        index = at2(g, index, n[i], at[i]);
+        nout *= n[i];
+    }
+    const an_uop out = kernel_param(g, &k, AN_F32, nout, true);
+    an_uop in[2];
+    for (int p = 0; p < 2; p++) in[p] = kernel_param(g, &k, AN_F32, total, false);
+    an_uop value = an_const_float(g, AN_F32, 0.5);
+    for (int term = 0; term < 3; term++) {
+        an_uop ix = an_index(g, 0);
+        int64_t most = 1;
+        for (int i = 0; i < nranges; i++) { /* some of the ranges, row-major in an order drawn */
+            const int r = pick(state, 2) ? i : nranges - 1 - i;
+            if (pick(state, 3) == 0 || most * n[r] > total) continue;
+            ix = at2(g, ix, n[r], at[r]);
+            most *= n[r];
+        }
+        an_uop gate = AN_UOP_NONE;
+        if (pick(state, 4) == 0) {
+            ix = an_idx_add(g, ix, an_index(g, -1));
+            gate = an_binary(g, AN_OP_CMPLT, an_index(g, -1), ix);
+        }
+        if (pick(state, 5) == 0) {
+            ix = an_binary(g, AN_OP_FLOORDIV, an_idx_add(g, ix, at[pick(state, nranges)]), an_index(g, 1 + pick(state, 4)));
+            ix = an_binary(g, AN_OP_FLOORMOD, ix, an_index(g, total));
+            gate = AN_UOP_NONE;
+        }
+        an_uop v = an_load(g, in[pick(state, 2)], ix, gate);
+        if (pick(state, 2)) v = mul(g, v, load(g, in[1], at[pick(state, nranges)]));
+        value = pick(state, 3) ? add(g, value, v) : an_binary(g, AN_OP_MAX, value, v);
+    }
+    for (int i = nranges; i-- > nloops;) {
+        if (pick(state, 2)) value = mul(g, value, load(g, in[0], at[i]));
+        value = reduce(g, pick(state, 4) ? AN_OP_ADD : AN_OP_MAX, value, at[i]);
+    }
+    return one_store(g, k, out, index, value);
+}
+
+static void random_kernels_agree_with_their_plain_form(an_test *t)
+{
+    uint64_t state = 20240611;
+    for (int i = 0; i < 300; i++) {
+        an_graph *g = NULL;
+        char name[32];
+        snprintf(name, sizeof name, "random kernel %d", i);
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        check_same(t, g, name, random_kernel(g, &state));
+        an_graph_destroy(g);
+    }
+}
+
+/* --- the lists themselves ------------------------------------------------------------------------ */
+
+static void opts_use_lanes_and_tiles(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel ks[] = {kernel_elementwise(g, AN_F32, 1001), kernel_matmul(g, AN_F32, 64, 128, 784, false, true, true),
+                         kernel_matmul(g, AN_F32, 64, 128, 10, false, false, false), kernel_softmax(g, 64, 100),
+                         kernel_reduce(g, AN_OP_ADD, AN_F32, 1, 1000, false)};
+    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+        an_uop_vec list = {0};
+        uint32_t widest = 1, accs = 0;
+        CHECK_OK(t, an_codegen(g, ks[i].sink, &(an_codegen_opts){64, false}, NULL, &list));
+        for (size_t n = 0; n < list.len; n++) {
+            const uint32_t lanes = an_uop_lanes(g, list.data[n]);
+            if (lanes > widest) widest = lanes;
+            if (an_uop_op(g, list.data[n]) == AN_OP_ACC) accs++;
+        }
+        if (widest < 16) an_test_fail(__FILE__, __LINE__, "kernel %zu: %u lanes", i, widest);
+        if (i == 1 || i == 2) CHECK(t, accs >= 12);
+        an_vec_fini(t->ctx, &list);
+    }
+}
+
+static void lists_do_not_depend_on_what_else_the_graph_holds(an_test *t)
+{
+    an_graph *g = an_test_graph(t), *h = NULL;
+    CHECK_OK(t, an_graph_create(t->ctx, &h));
+    (void)kernel_argmax(h, 4, 9);
+    (void)kernel_conv(h, 40);
+    const an_codegen_opts opts = {64, false};
+    for (int i = 0; i < 2; i++) {
+        const kernel a = i ? kernel_layernorm(g, 5, 40) : kernel_matmul(g, AN_F32, 13, 37, 29, true, false, true);
+        const kernel b = i ? kernel_layernorm(h, 5, 40) : kernel_matmul(h, AN_F32, 13, 37, 29, true, false, true);
+        an_uop_vec la = {0}, lb = {0};
+        an_str sa, sb;
+        an_str_init(&sa, t->ctx);
+        an_str_init(&sb, t->ctx);
+        CHECK_OK(t, an_codegen(g, a.sink, &opts, NULL, &la));
+        CHECK_OK(t, an_codegen(h, b.sink, &opts, NULL, &lb));
+        CHECK_OK(t, an_linear_print(&sa, g, la.data, la.len));
+        CHECK_OK(t, an_linear_print(&sb, h, lb.data, lb.len));
+        CHECK_STR(t, an_str_cstr(&sa), an_str_cstr(&sb));
+        an_str_fini(&sa);
+        an_str_fini(&sb);
+        an_vec_fini(t->ctx, &la);
+        an_vec_fini(t->ctx, &lb);
+    }
+    an_graph_destroy(h);
+}
+
+/* GOLDEN_UPDATE=1 in the environment writes the files anew. */
+static void check_golden(an_test *t, an_graph *g, const char *name, kernel k)
+{
+    an_str s;
+    an_str_init(&s, t->ctx);
+    for (int opt = 0; opt < 2; opt++) {
+        an_uop_vec list = {0};
+        const an_codegen_opts opts = {64, opt == 0};
+        CHECK_OK(t, an_codegen(g, k.sink, &opts, NULL, &list));
+        an_str_put(&s, opt ? "\nopts:\n" : "plain:\n");
+        CHECK_OK(t, an_linear_print(&s, g, list.data, list.len));
+        an_vec_fini(t->ctx, &list);
+    }
+    char path[128];
+    snprintf(path, sizeof path, "tests/golden/codegen_%s.txt", name);
+    if (getenv("GOLDEN_UPDATE")) {
+        FILE *f = fopen(path, "w");
+        CHECK(t, f);
+        fputs(an_str_cstr(&s), f);
+        fclose(f);
+    }
+    FILE *f = fopen(path, "r");
+    CHECK(t, f);
+    char *text = calloc(1, 65536);
+    CHECK(t, text);
+    const size_t n = fread(text, 1, 65535, f);
+    CHECK(t, n > 0);
+    fclose(f);
+    CHECK_STR(t, an_str_cstr(&s), text);
+    free(text);
+    an_str_fini(&s);
+}
+
+static void lists_are_as_they_were(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    check_golden(t, g, "elementwise", kernel_elementwise(g, AN_F32, 1001));
+    check_golden(t, g, "softmax", kernel_softmax(g, 64, 100));
+    check_golden(t, g, "matmul", kernel_matmul(g, AN_F32, 4, 2, 48, false, true, true));
+    check_golden(t, g, "prefix", kernel_prefix(g, 4, 17));
+    check_golden(t, g, "nested", kernel_nested(g, 20, 32));
+    check_golden(t, g, "update", kernel_update(g, 33));
+}
+
+/* --- refusals, rules, memory --------------------------------------------------------------------- */
+
+static void opts_refuse_with_a_sentence(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const an_uop n = an_uop_var(g, "n", 1, 64), i = an_range(g, n, 3, AN_RANGE_LOOP), j = loop(g, 10, 7), r = reduce_range(g, 12, 9);
+    const an_uop v = reduce(g, AN_OP_ADD, load(g, an_param(g, AN_F32, 1), at2(g, at2(g, i, 10, j), 12, r)), r);
+    const an_uop store = an_store(g, an_param(g, AN_F32, 0), at2(g, i, 10, j), v, AN_UOP_NONE), sink = an_sink(g, &store, 1);
+    const struct {
+        an_opt opt;
+        const char *why;
+    } cases[] = {{{AN_OPT_VECTOR, 3, 4}, "its bound is no constant"},
+                 {{AN_OPT_UPCAST, 7, 3}, "its bound is not divisible"},
+                 {{AN_OPT_UPCAST, 9, 3}, "only a loop over outputs can be upcast"},
+                 {{AN_OPT_UNROLL, 7, 2}, "only a reduction can be unrolled"},
+                 {{AN_OPT_SPLIT, 7, 10}, "there is no tail"},
+                 {{AN_OPT_VECTOR, 5, 4}, "there is no such range"},
+                 {{AN_OPT_VECTOR, 7, 1}, "there is nothing to cut"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        an_uop s = sink;
+        const char *why = NULL;
+        CHECK_OK(t, an_opt_apply(g, &s, cases[c].opt, &why));
+        CHECK_SAME(t, s, sink);
+        CHECK_STR(t, why ? why : "", cases[c].why);
+    }
+    an_uop s = sink;
+    const char *why = NULL;
+    CHECK_OK(t, an_opt_apply(g, &s, (an_opt){AN_OPT_VECTOR, 9, 4}, &why));
+    CHECK(t, !why);
+    CHECK_OK(t, an_opt_apply(g, &s, (an_opt){AN_OPT_VECTOR, 7, 2}, &why));
+    CHECK_STR(t, why ? why : "", "a value that depends on it is a vector already");
+}
+
+static void illegal_lists_are_told_from_legal_ones(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const an_uop p = an_param(g, AN_F32, 0), ten = an_index(g, 10), i = an_range(g, ten, 0, AN_RANGE_LOOP);
+    const an_uop x = load(g, p, i), end = an_uop_new(g, AN_OP_END, AN_DTYPE_NONE, &i, 1, 0);
+    const an_uop store = an_store(g, p, i, x, AN_UOP_NONE), outside = an_store(g, p, ten, x, AN_UOP_NONE);
+    const an_uop r = reduce(g, AN_OP_ADD, x, i), wide = an_uop_new_full(g, AN_OP_BROADCAST, AN_F32, 4, &x, 1, 0, 0);
+    const an_uop bad[2] = {x, wide}, mixed = an_uop_new_full(g, AN_OP_ADD, AN_F32, 1, bad, 2, 0, 0);
+    const an_uop legal[] = {p, ten, i, x, store, end};
+    CHECK_OK(t, an_linear_verify(g, legal, 6, "test"));
+    CHECK_FAILS(t, an_linear_verify(g, legal, 5, "test"), AN_ERR_INTERNAL, "its loop is never ended");
+    const an_uop early[] = {p, ten, i, store, x, end};
+    CHECK_FAILS(t, an_linear_verify(g, early, 6, "test"), AN_ERR_INTERNAL, "instruction 3");
+    const an_uop late[] = {p, ten, i, x, end, outside};
+    CHECK_FAILS(t, an_linear_verify(g, late, 6, "test"), AN_ERR_INTERNAL, "in a loop that has ended");
+    const an_uop twice[] = {p, ten, ten};
+    CHECK_FAILS(t, an_linear_verify(g, twice, 3, "test"), AN_ERR_INTERNAL, "there twice");
+    const an_uop whole[] = {p, ten, i, x, r, end};
+    CHECK_FAILS(t, an_linear_verify(g, whole, 6, "test"), AN_ERR_INTERNAL, "no kernel in a linear list has this op");
+    const an_uop lanes[] = {p, ten, i, x, wide, mixed, end};
+    CHECK_FAILS(t, an_linear_verify(g, lanes, 7, "test"), AN_ERR_INTERNAL, "its sources differ from it in lanes");
+    const an_uop no_loop[] = {p, ten, end};
+    CHECK_FAILS(t, an_linear_verify(g, no_loop, 3, "test"), AN_ERR_INTERNAL, "no loop is open");
+}
+
+static an_status generate(an_ctx *ctx, void *arg)
+{
+    const int which = *(const int *)arg;
+    an_graph *g = NULL;
+    an_uop_vec list = {0};
+    an_str s;
+    an_str_init(&s, ctx);
+    an_status st = an_graph_create(ctx, &g);
+    if (st) goto done;
+    const kernel k = which == 0   ? kernel_matmul(g, AN_F16, 13, 37, 29, false, true, true)
+                     : which == 1 ? kernel_softmax(g, 4, 33)
+                                  : kernel_nested(g, 5, 17);
+    st = AN_ERR_NOMEM;
+    if (an_uop_is_none(k.sink)) goto done;
+    st = an_codegen(g, k.sink, &(an_codegen_opts){64, false}, NULL, &list);
+    if (!st) st = an_linear_print(&s, g, list.data, list.len);
+done:
+    an_str_fini(&s);
+    an_vec_fini(ctx, &list);
+    an_graph_destroy(g);
+    return st;
+}
+
+static void every_failed_allocation_is_an_error(an_test *t)
+{
+    for (int which = 0; which < 3; which++) an_test_every_alloc_failure(t, generate, &which);
+}
+
+AN_TEST_MAIN(AN_CASE(elementwise_kernels_agree_with_their_plain_form), AN_CASE(reductions_agree_with_their_plain_form),
+             AN_CASE(reductions_inside_rows_agree_with_their_plain_form), AN_CASE(matrix_products_agree_with_their_plain_form),
+             AN_CASE(a_matrix_product_is_what_c_says), AN_CASE(f16_products_are_summed_in_f32),
+             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(opts_use_lanes_and_tiles),
+             AN_CASE(lists_do_not_depend_on_what_else_the_graph_holds), AN_CASE(lists_are_as_they_were),
+             AN_CASE(opts_refuse_with_a_sentence), AN_CASE(illegal_lists_are_told_from_legal_ones),
+             AN_CASE(every_failed_allocation_is_an_error))
