@@ -35,6 +35,7 @@ an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_t
     const size_t len = linear->len;
     an_status st = run(g, &sink, trace, "prepare", an_pass_prepare);
     if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify");
+    if (!st && !opts->no_opt) st = run(g, &sink, trace, "merge", an_pass_merge);
     if (!st && !opts->no_opt) st = an_pass_opt(g, &sink, opts, trace);
     if (!st) st = run(g, &sink, trace, "expand", an_pass_expand);
     if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify copies");

@@ -13,6 +13,8 @@ enum { AN_TAG_UNROLLED = 1 };
 
 /* reduce.c: ranges of one element go, and reductions and stores over none; narrow floats are widened, ids spread. */
 an_status an_pass_prepare(an_graph *g, an_uop *sink);
+/* merge.c: nested loops that walk memory as one become one. */
+an_status an_pass_merge(an_graph *g, an_uop *sink);
 /* heuristic.c: which opts; opt.c has them. */
 an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace);
 /* expand.c: UNROLL and UPCAST ranges become copies. */

@@ -211,6 +211,26 @@ static inline kernel kernel_normalize_in_place(an_graph *g, int64_t m, int64_t n
     return one_store(g, k, x, at2(g, i, n, j), an_binary(g, AN_OP_DIV, load(g, x, at2(g, i, n, j)), sum));
 }
 
+/* out[i, j, k] = x[i, j, k] * x[i, j, k] + b[k], and total[0] = sum of x, over m x n x l: loops that merge. */
+static inline kernel kernel_planes(an_graph *g, int64_t m, int64_t n, int64_t l)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n * l, true), total = kernel_param(g, &k, AN_F32, 1, true),
+                 x = kernel_param(g, &k, AN_F32, m * n * l, false), b = kernel_param(g, &k, AN_F32, l, false);
+    an_uop r[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        const int64_t bound = i % 3 == 0 ? m : i % 3 == 1 ? n : l;
+        r[i] = i < 3 ? loop(g, bound, i) : reduce_range(g, bound, i);
+    }
+    const an_uop at = at2(g, at2(g, r[0], n, r[1]), l, r[2]), v = load(g, x, at);
+    const an_uop src[4] = {load(g, x, at2(g, at2(g, r[3], n, r[4]), l, r[5])), r[3], r[4], r[5]};
+    const an_uop sum = an_uop_new(g, AN_OP_REDUCE, AN_F32, src, 4, AN_OP_ADD);
+    const an_uop s[2] = {an_store(g, out, at, add(g, mul(g, v, v), load(g, b, r[2])), AN_UOP_NONE),
+                         an_store(g, total, an_index(g, 0), sum, AN_UOP_NONE)};
+    k.sink = an_sink(g, s, 2);
+    return k;
+}
+
 /* out[i] = x[(i * 7) // 3 mod n]: indices that no range walks evenly. */
 static inline kernel kernel_gather(an_graph *g, int64_t n)
 {

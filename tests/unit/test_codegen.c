@@ -140,6 +140,7 @@ static void elementwise_kernels_agree_with_their_plain_form(an_test *t)
         check_same(t, g, "update", kernel_update(g, sizes[i]));
         check_same(t, g, "gather", kernel_gather(g, sizes[i]));
         check_same(t, g, "conv", kernel_conv(g, sizes[i]));
+        check_same(t, g, "planes", kernel_planes(g, 3, sizes[i] % 90, 5));
     }
 }
 
@@ -393,6 +394,7 @@ static void lists_are_as_they_were(an_test *t)
     check_golden(t, g, "prefix", kernel_prefix(g, 4, 17));
     check_golden(t, g, "nested", kernel_nested(g, 20, 32));
     check_golden(t, g, "update", kernel_update(g, 33));
+    check_golden(t, g, "planes", kernel_planes(g, 4, 3, 10));
 }
 
 /* --- refusals, rules, memory --------------------------------------------------------------------- */

@@ -1,0 +1,91 @@
+/* merge.c - nested loops that walk memory as one become one: out[i * 10 + j] = x[i * 10 + j] over 64 x 10 is a loop over 640,
+ * which vectors divide.
+ *
+ * Ranges a (outer, any bound) and b (of n elements) merge when each index that varies with either is affine in both and
+ * grows n times as much with a as with b, and nothing but loads and stores uses such an index. Then a * n + b is all
+ * that anyone sees: b becomes the merged range and a becomes 0. Values that vary with a alone do not allow it. */
+#include "codegen/dag.h"
+#include "codegen/pass.h"
+
+/* Does every REDUCE that binds one of two ranges bind the other? */
+static bool bound_together(const an_dag *d, an_uop a, an_uop b)
+{
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        int found = 0;
+        for (uint32_t s = 1; an_uop_op(d->g, u) == AN_OP_REDUCE && s < an_uop_nsrc(d->g, u); s++)
+            found += an_uop_eq(an_uop_src(d->g, u, s), a) || an_uop_eq(an_uop_src(d->g, u, s), b);
+        if (found == 1) return false;
+    }
+    return true;
+}
+
+static bool may_merge(const an_dag *d, size_t a, size_t b, int64_t *ca, int64_t *cb)
+{
+    const an_graph *g = d->g;
+    const an_uop ra = d->ranges.data[a], rb = d->ranges.data[b];
+    const an_range_kind kind = an_range_kind_of(an_uop_arg(g, ra));
+    const int64_t n = an_range_bound(g, rb), m = an_range_bound(g, ra);
+    int64_t total = 0;
+    if (n < 1 || m < 1 || __builtin_mul_overflow(n, m, &total)) return false;
+    if (kind != an_range_kind_of(an_uop_arg(g, rb)) || (kind != AN_RANGE_LOOP && kind != AN_RANGE_REDUCE)) return false;
+    if (!bound_together(d, ra, rb)) return false;
+    an_dag_coefs(d, a, ca);
+    an_dag_coefs(d, b, cb);
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        const an_op op = an_uop_op(g, u);
+        const bool affine = (op == AN_OP_ADD || op == AN_OP_MUL) && ca[i] != AN_COEF_NONE && cb[i] != AN_COEF_NONE;
+        const uint32_t nsrc = op == AN_OP_REDUCE ? 1 : an_uop_nsrc(g, u); /* what it binds it does not use */
+        for (uint32_t s = 0; s < nsrc; s++) {
+            const size_t x = an_dag_pos(d, an_uop_src(g, u, s));
+            const bool varies = an_rangeset_has(&d->deps[x], a) || an_rangeset_has(&d->deps[x], b);
+            if (!varies || an_uop_dtype(g, d->order.data[x]) != AN_INDEX) continue;
+            if (ca[x] == AN_COEF_NONE || cb[x] == AN_COEF_NONE) return false;
+            if (an_uop_dtype(g, u) == AN_INDEX && affine) continue; /* a part of the index that is checked where it is used */
+            int64_t want = 0;
+            if (s != 1 || (op != AN_OP_LOAD && op != AN_OP_STORE)) return false;
+            if (__builtin_mul_overflow(cb[x], n, &want) || ca[x] != want) return false;
+        }
+    }
+    return true;
+}
+
+static an_status merge(const an_dag *d, size_t a, size_t b, an_uop *sink)
+{
+    an_graph *g = d->g;
+    const an_uop ra = d->ranges.data[a], rb = d->ranges.data[b];
+    const uint64_t arg = an_uop_arg(g, ra);
+    const int64_t total = an_range_bound(g, ra) * an_range_bound(g, rb);
+    const an_uop all = an_range(g, an_index(g, total), an_range_id(arg), an_range_kind_of(arg));
+    const an_range_sub subs[2] = {{ra, an_index(g, 0), {AN_UOP_NONE, AN_UOP_NONE}, 0}, {rb, all, {all, AN_UOP_NONE}, 1}};
+    if (an_uop_is_none(all) || an_uop_is_none(subs[0].to)) return AN_ERR_NOMEM;
+    return an_replace_ranges(g, sink, 1, subs, 2);
+}
+
+an_status an_pass_merge(an_graph *g, an_uop *sink)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_uop now = *sink;
+    an_status st = AN_OK;
+    bool again = true;
+    while (again && !st) {
+        an_dag d = {0};
+        again = false;
+        st = an_dag_init(&d, g, &now, 1);
+        const size_t nbytes = d.order.len * sizeof(int64_t);
+        int64_t *ca = st ? NULL : an_mem_alloc(ctx, nbytes), *cb = st ? NULL : an_mem_alloc(ctx, nbytes);
+        if (!st && (!ca || !cb)) st = AN_ERR_NOMEM;
+        for (size_t b = d.ranges.len; b-- > 1 && !again && !st;)
+            for (size_t a = b; a-- > 0 && !again && !st;) {
+                if (!may_merge(&d, a, b, ca, cb)) continue;
+                st = merge(&d, a, b, &now);
+                again = true;
+            }
+        an_mem_free(ctx, ca, nbytes);
+        an_mem_free(ctx, cb, nbytes);
+        an_dag_fini(&d);
+    }
+    if (!st) *sink = now;
+    return st;
+}
