@@ -23,8 +23,10 @@ check:
 	scripts/setup.sh test
 	BUILD=$(BUILD) scripts/test.sh check
 
-wasm: build
-	ninja -C $(BUILD) wasm
+wasm:
+	scripts/setup.sh test
+	BUILD=$(BUILD) scripts/test.sh wasm
+	@ls -l $(BUILD)-wasm/apps/wasm/anneal.wasm
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format-19 -i
@@ -36,12 +38,12 @@ install: build
 	meson install -C $(BUILD)
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-wasm
 
 help:
 	@echo 'make build     build/anneal and build/libanneal.so (the first time: installs what is missing)'
 	@echo 'make train     the same, then trains a small network on images of clothes'
 	@echo 'make test      every test; make check: the fast ones'
-	@echo 'make wasm      the compiler core for the browser: build/anneal.wasm'
+	@echo 'make wasm      the compiler core for the browser: build-wasm/apps/wasm/anneal.wasm'
 	@echo 'make format    clang-format; make tidy: clang-tidy'
 	@echo 'make install   into PREFIX ($(PREFIX)); make clean: removes the build folders'

@@ -1,15 +1,16 @@
 #!/bin/sh
-# test.sh - run the tests and count them.   scripts/test.sh all | check | count
+# test.sh - run the tests and count them.   scripts/test.sh all | check | wasm | count
 #   all     everything: release build, ASan+UBSan build, valgrind. The last line is `N passed, N failed, N skipped`
 #   check   a subset that takes less than a minute
+#   wasm    only build the module for the browser
 #   count   only print that line, for the last run
 # Exit status: 0 when nothing failed. Every step runs, also after a failure.
 set -u
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 asan=$build-asan
-setup_args=""
-[ "${CI:-}" = true ] && setup_args="-Dwerror=true"
+setup_args="-Dtests=enabled"
+[ "${CI:-}" = true ] && setup_args="$setup_args -Dwerror=true"
 # Few at a time: a test that measures time should find a core.
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
 tally=$build/meson-logs/tally
@@ -40,8 +41,18 @@ run() { # DIR NAME MESON_TEST_ARGS...: run tests, keep the log for the count
     mv -f "$dir/meson-logs/$name.json" "$tally/" 2>/dev/null || true
 }
 
+# The module for the browser, where the tools for it are: the wasm test of the native build loads it.
+wasm() {
+    for tool in clang-19 wasm-ld-19 llvm-ar-19; do
+        command -v $tool >/dev/null || { echo "wasm: $tool is not installed: no module for the browser"; return 77; }
+    done
+    [ -f /usr/include/wasm32-wasi/stdio.h ] || { echo "wasm: wasi-libc is not installed: no module for the browser"; return 77; }
+    configure "$build-wasm" --cross-file cross/wasm32-wasi.ini && ninja -C "$build-wasm"
+}
+
 all() {
     configure "$build" && ninja -C "$build" || return 1
+    wasm || [ $? = 77 ] || return 1
     rm -rf "$tally" && mkdir -p "$tally"
     run "$build" release
     configure "$asan" --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false && ninja -C "$asan" || return 1
@@ -60,12 +71,13 @@ all() {
 
 case ${1:-all} in
 all) all ;;
+wasm) wasm; exit $? ;;
 check)
     configure "$build" && ninja -C "$build" && rm -rf "$tally" && mkdir -p "$tally" &&
         run "$build" release --suite unit --suite tree && [ $ok = 0 ]
     ;;
 count) count 0; exit $? ;;
-*) echo "usage: scripts/test.sh all|check|count" >&2; exit 2 ;;
+*) echo "usage: scripts/test.sh all|check|wasm|count" >&2; exit 2 ;;
 esac
 status=$?
 count $status && [ $status = 0 ]

@@ -32,6 +32,10 @@ typedef struct an_node_view {
 AN_API an_status an_graph_walk(an_graph *g, const an_uop *roots, uint32_t n,
                                void (*visit)(void *user, const an_node_view *node), void *user);
 
+/* The structural key of everything below the roots, 128 bits: equal in every process and for every order of building. Buffers
+ * and leaves count by the order in which they are met. Errors: AN_ERR_NOMEM. */
+AN_API an_status an_graph_key(an_graph *g, const an_uop *roots, uint32_t n, uint64_t *lo, uint64_t *hi);
+
 #ifdef __cplusplus
 }
 #endif

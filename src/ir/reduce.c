@@ -6,7 +6,7 @@
 static an_scalar least(an_dtype dtype)
 {
     const uint32_t bits = (uint32_t)(8 * an_dtype_nbytes(dtype));
-    if (an_dtype_kind_of(dtype) == AN_KIND_FLOAT) return an_scalar_round(dtype, (an_scalar){.f = -INFINITY});
+    if (an_dtype_kind_of(dtype) == AN_KIND_FLOAT) return an_scalar_round(dtype, (an_scalar){.f = (double)-INFINITY});
     if (an_dtype_kind_of(dtype) == AN_KIND_INT || an_dtype_kind_of(dtype) == AN_KIND_INDEX)
         return (an_scalar){.i = -(int64_t)(((uint64_t)1 << (bits - 1)) - 1) - 1};
     return (an_scalar){.u = 0};
@@ -16,7 +16,7 @@ static an_scalar greatest(an_dtype dtype)
 {
     const uint32_t bits = (uint32_t)(8 * an_dtype_nbytes(dtype));
     switch (an_dtype_kind_of(dtype)) {
-    case AN_KIND_FLOAT: return an_scalar_round(dtype, (an_scalar){.f = INFINITY});
+    case AN_KIND_FLOAT: return an_scalar_round(dtype, (an_scalar){.f = (double)INFINITY});
     case AN_KIND_BOOL: return (an_scalar){.u = 1};
     case AN_KIND_UINT: return (an_scalar){.u = UINT64_MAX >> (64 - bits)};
     default: return (an_scalar){.i = (int64_t)(((uint64_t)1 << (bits - 1)) - 1)};

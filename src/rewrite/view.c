@@ -65,3 +65,13 @@ done:
     an_str_fini(&shape);
     return st;
 }
+
+an_status an_graph_key(an_graph *g, const an_uop *roots, uint32_t n, uint64_t *lo, uint64_t *hi)
+{
+    an_key key = {0};
+    const an_status st = an_uop_key(g, roots, n, &key);
+    if (st) return st;
+    *lo = key.lo;
+    *hi = key.hi;
+    return AN_OK;
+}

@@ -210,7 +210,8 @@ bool an_check_dims(an_graph *g, const char *call, an_dtype dtype, const int64_t 
                            an_text_dims(dims, rank).s);
             return false;
         }
-        fits = fits && (dims[i] == 0 || an_size_mul(n, (size_t)dims[i], &n)) && n <= INT64_MAX;
+        const size_t dim = (size_t)dims[i];
+        fits = fits && (int64_t)dim == dims[i] && (dim == 0 || an_size_mul(n, dim, &n)) && n <= PTRDIFF_MAX;
     }
     if (!fits)
         an_tensor_fail(g, AN_ERR_LIMIT, "%s: shape %s of %s takes more bytes than can be addressed", call,
