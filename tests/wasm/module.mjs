@@ -3,7 +3,8 @@ import fs from "node:fs";
 
 export async function load(path) {
   const module = await WebAssembly.compile(fs.readFileSync(path));
-  const imports = WebAssembly.Module.imports(module);
+  const imports = WebAssembly.Module.imports(module).map(i => `${i.module}.${i.name}`);
+  if (imports.length) throw new Error(`the module asks for ${imports.join(", ")}; it must have no imports`);
   const { exports: e } = await WebAssembly.instantiate(module, {});
   e._initialize();
   const put = text => {
@@ -23,7 +24,7 @@ export async function load(path) {
     try { return take(e[name](p, ...rest)); } finally { e.anneal_free(p); }
   };
   return {
-    imports, memory: e.memory,
+    memory: e.memory,
     model: (name, batch, steps, seed) => call("anneal_model", name, batch, steps, seed),
     rewrite: text => call("anneal_rewrite", text),
   };

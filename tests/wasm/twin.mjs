@@ -10,11 +10,9 @@ if (!fs.existsSync(wasm)) {
   process.exit(77);
 }
 const native = (...args) => execFileSync(twin, args.map(String), { encoding: "utf8", maxBuffer: 1 << 28 });
-const m = await load(wasm);
+const m = await load(wasm); // fails if the module imports anything
 
 const cases = {
-  "the module has no imports": () => assert.deepEqual(m.imports, []),
-
   "an expression is rewritten by the same rules": () => {
     const text = "x = var 0..1023\n(add (mul x 0) (floordiv (add (mul x 8) 3) 8))";
     const ours = m.rewrite(text);
