@@ -240,7 +240,8 @@ an_status an_plan_build(an_graph *g, an_uop *uops, const uint64_t *epochs, size_
     st = check_all(p, uops, epochs, n);
     if (!st) st = import_roots(p, uops, n, &roots);
     if (st) goto done;
-    const an_cost cost = an_cost_for(backend_of(p));
+    an_cost cost = an_cost_for(backend_of(p));
+    cost.no_fuse = an_ctx_settings(ctx).no_fuse;
     st = an_schedule_make(p->graph, roots.data, roots.len, &cost, trace, &p->schedule);
     if (st) goto done;
     p->times.schedule = an_clock() - t;

@@ -118,7 +118,8 @@ an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *cal
     cache *c = cache_of(ctx);
     if (!c) return AN_ERR_NOMEM;
     const size_t from = c->kernels.len;
-    const an_codegen_opts opts = {.vector_nbytes = ((const an_device_base *)device)->vector_nbytes};
+    const an_codegen_opts opts = {.vector_nbytes = ((const an_device_base *)device)->vector_nbytes,
+                                  .no_opt = an_ctx_settings(ctx).no_opt};
     an_status st = AN_OK;
     double t = an_clock();
     for (size_t i = 0; i < calls->len && !st; i++) {

@@ -4,6 +4,7 @@
 
 #include "base/idmap.h"
 #include "runtime/runtime.h"
+#include <anneal/settings.h>
 
 typedef struct an_storage {
     an_uop node; /* the BUFFER it is bound to */

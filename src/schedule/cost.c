@@ -127,7 +127,8 @@ double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t n
             break;
         }
         if (op == AN_OP_CONST || op == AN_OP_VAR || op == AN_OP_IOTA) continue;
-        const bool stored = !an_uop_eq(top.u, n) && s->info[top.u.id].kernel;
+        const an_info *here = &s->info[top.u.id];
+        const bool stored = !an_uop_eq(top.u, n) && (here->kernel || here->was_stored);
         if (stored || op == AN_OP_BUFFER || op == AN_OP_ASSIGN || (op == AN_OP_CONTIGUOUS && !an_uop_eq(top.u, n))) {
             ops += an_sched_evals(s, top.c.kernel, top.c.tuple);
             continue;

@@ -37,7 +37,7 @@ bool an_sched_edges(an_sched *s, an_edge_vec *out)
     return ok;
 }
 
-double an_stores_ops(an_sched *s, const an_uop_vec *stores)
+double an_stores_ops(an_sched *s, const an_uop_vec *stores, bool reduce_only)
 {
     an_uop_vec order = {0}, ranges = {0};
     an_idmap set_of = {0}; /* node -> 1 + index into sets */
@@ -55,9 +55,13 @@ double an_stores_ops(an_sched *s, const an_uop_vec *stores)
             ok = an_vec_push(s->ctx, &ranges, u);
         }
         double n = op == AN_OP_REDUCE ? 1 : an_uop_dtype(s->g, u) == AN_INDEX ? 0 : an_op_weight(op);
-        for (size_t r = 0; n > 0 && r < ranges.len; r++)
-            if (set >> r & 1u) n *= an_range_size(s, ranges.data[r]);
-        ops += n;
+        bool inside = op == AN_OP_REDUCE;
+        for (size_t r = 0; n > 0 && r < ranges.len; r++) {
+            if (!(set >> r & 1u)) continue;
+            n *= an_range_size(s, ranges.data[r]);
+            inside = inside || an_range_kind_of(an_uop_arg(s->g, ranges.data[r])) == AN_RANGE_REDUCE;
+        }
+        if (inside || !reduce_only) ops += n;
         if (op == AN_OP_REDUCE) /* its ranges end here */
             for (size_t r = 0; r < ranges.len; r++)
                 for (uint32_t k = 1; k < an_uop_nsrc(s->g, u); k++)

@@ -3,7 +3,10 @@
  * From users to sources. When a node's turn comes all its users are decided, so its contexts are known: the kernels
  * and index tuples at which it would be evaluated if inlined. It is stored when that costs more, by the model, than
  * evaluating it once, writing it, and reading it back. Nodes evaluated once at one place are inlined without asking, so the
- * search is linear in the graph. */
+ * search is linear in the graph.
+ *
+ * What lies below a node is not decided yet when its cost is asked for, so the pass runs twice: the second round takes
+ * for stored what the first one stored. */
 #include "schedule/sched.h"
 
 enum { CONTEXTS_MAX = 8 };
@@ -35,8 +38,7 @@ uint32_t an_sched_kernel_new(an_sched *s, an_uop node, const char *reason)
 
 static void kernel_drop_last(an_sched *s)
 {
-    s->kernels.len--;
-    an_vec_fini(s->ctx, &s->kernels.data[s->kernels.len].loops);
+    an_kern_fini(s, &s->kernels.data[--s->kernels.len]);
 }
 
 static bool add_context(an_sched *s, an_uop n, uint32_t kernel, an_uop tuple)
@@ -127,10 +129,10 @@ static an_status decide(an_sched *s, an_uop n)
         const double inlined = an_sched_cost(s, n, info->contexts.data, info->contexts.len, stored);
         keep = inlined > stored;
         an_str_printf(&text,
-                      "%s of %.0f elements is %s: inlined into %zu place%s it would be evaluated %.0f times, %s%.1f us; "
-                      "stored %.1f us",
+                      "%s of %.0f elements is %s: inlined into %zu place%s it is evaluated %.0f times, which costs %s%.1f us; "
+                      "stored it costs %.1f us",
                       an_op_info_of(op)->text, numel, keep ? "stored" : "inlined", info->contexts.len,
-                      info->contexts.len == 1 ? "" : "s", evals, keep ? "over " : "", (keep ? stored : inlined) / 1000,
+                      info->contexts.len == 1 ? "" : "s", evals, keep ? "more than " : "", (keep ? stored : inlined) / 1000,
                       stored / 1000);
         an_trace_note(s->trace, "%s", an_str_cstr(&text));
     }
@@ -145,7 +147,7 @@ static an_status decide(an_sched *s, an_uop n)
     return st;
 }
 
-an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots)
+static an_status fuse_round(an_sched *s, const an_uop *roots, size_t nroots)
 {
     for (size_t i = s->order.len; i-- > 0;) {
         const an_uop n = s->order.data[i];
@@ -164,4 +166,29 @@ an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots)
         if (st) return st;
     }
     return AN_OK;
+}
+
+/* Forgets the decisions of a round, but for which nodes were stored. */
+static void start_over(an_sched *s)
+{
+    for (size_t i = 0; i < s->order.len; i++) {
+        an_info *info = &s->info[s->order.data[i].id];
+        info->was_stored = info->kernel != 0;
+        info->kernel = 0;
+        info->contexts.len = 0;
+    }
+    while (s->kernels.len) kernel_drop_last(s);
+    an_pairmap_clear(&s->evals);
+    an_idmap_fini(&s->buffer_of, s->ctx);
+}
+
+an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots)
+{
+    an_trace *trace = s->trace;
+    s->trace = NULL; /* the notes are those of the round that counts */
+    an_status st = fuse_round(s, roots, nroots);
+    s->trace = trace;
+    if (st) return st;
+    start_over(s);
+    return fuse_round(s, roots, nroots);
 }

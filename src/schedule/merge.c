@@ -124,10 +124,11 @@ static bool worth_it(an_sched *s, const an_kern *shorter, const an_kern *longer,
                          an_node_of(s->g, longer->node)->phase == AN_PHASE_UPDATE;
     if (!equal && shorter->loops.len == 0) return false;
     if (shared <= 0 && !dependent && !(equal && updates && !shorter->has_reduce && !longer->has_reduce)) return false;
+    /* The smaller of two reductions rides along; one alone keeps its kernel, unless it moves to outer loops of another. */
     double loss = 0;
-    if (shorter->has_reduce && (longer->has_reduce || !equal)) loss = RIDING_PENALTY * an_stores_ops(s, &shorter->stores);
+    if (shorter->has_reduce && (longer->has_reduce || !equal)) loss = RIDING_PENALTY * an_stores_ops(s, &shorter->stores, true);
     if (longer->has_reduce && shorter->has_reduce && equal) {
-        const double other = RIDING_PENALTY * an_stores_ops(s, &longer->stores);
+        const double other = RIDING_PENALTY * an_stores_ops(s, &longer->stores, true);
         if (other < loss) loss = other;
     }
     return loss / s->cost->ops_per_ns < s->cost->launch_ns + shared / s->cost->bytes_per_ns;

@@ -22,7 +22,7 @@ typedef struct an_context {
 typedef struct an_info { /* of a tensor node, by id */
     AN_VEC(an_context) contexts;
     uint32_t kernel;  /* 1 + the kernel that stores it, 0 if inlined */
-    uint32_t nusers;
+    bool was_stored;  /* in the round before: a guess for nodes not yet decided */
     an_uop ranges;    /* REDUCE_AXIS: SINK of its reduce ranges, one an axis; CONST 0 for axes not reduced or of size 1 */
 } an_info;
 
@@ -94,6 +94,7 @@ double an_op_weight(an_op op);
 
 /* --- the passes, in order ---------------------------------------------------------------------- */
 an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots); /* fuse.c: kernels and contexts */
+void an_kern_fini(an_sched *s, an_kern *k);
 an_status an_sched_build(an_sched *s);                                    /* build.c: stores as expressions */
 an_status an_sched_collapse(an_sched *s);                                 /* collapse.c: reductions in closed form */
 an_status an_sched_merge(an_sched *s);                                    /* merge.c: kernels with several outputs */
@@ -113,8 +114,9 @@ bool an_sched_edges(an_sched *s, an_edge_vec *out);
 uint32_t an_sched_kernel_new(an_sched *s, an_uop node, const char *reason);
 /* Fills reads and writes from stores. */
 bool an_kern_refresh(an_sched *s, an_kern *k);
-/* Modelled operations of these stores: each node's weight times the ranges it depends on. */
-double an_stores_ops(an_sched *s, const an_uop_vec *stores);
+/* Modelled operations of these stores: each node's weight times the ranges it depends on. reduce_only: of those
+ * inside reductions. */
+double an_stores_ops(an_sched *s, const an_uop_vec *stores, bool reduce_only);
 /* The BUFFER below a pointer (through ASSIGNs). */
 an_uop an_ptr_base(const an_graph *g, an_uop ptr);
 bool an_vec_has(const an_uop_vec *v, an_uop u);

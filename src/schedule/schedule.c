@@ -1,17 +1,19 @@
 /* schedule.c - the scheduler's passes, in order. */
 #include "schedule/sched.h"
 
+void an_kern_fini(an_sched *s, an_kern *k)
+{
+    an_vec_fini(s->ctx, &k->loops);
+    an_vec_fini(s->ctx, &k->stores);
+    an_vec_fini(s->ctx, &k->reads);
+    an_vec_fini(s->ctx, &k->writes);
+}
+
 static void sched_fini(an_sched *s)
 {
     for (uint32_t i = 0; s->info && i < s->ninfo; i++) an_vec_fini(s->ctx, &s->info[i].contexts);
     an_mem_free(s->ctx, s->info, s->info_nbytes);
-    for (size_t i = 0; i < s->kernels.len; i++) {
-        an_kern *k = &s->kernels.data[i];
-        an_vec_fini(s->ctx, &k->loops);
-        an_vec_fini(s->ctx, &k->stores);
-        an_vec_fini(s->ctx, &k->reads);
-        an_vec_fini(s->ctx, &k->writes);
-    }
+    for (size_t i = 0; i < s->kernels.len; i++) an_kern_fini(s, &s->kernels.data[i]);
     an_vec_fini(s->ctx, &s->kernels);
     an_vec_fini(s->ctx, &s->order);
     an_vec_fini(s->ctx, &s->range_owner);

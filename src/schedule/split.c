@@ -90,7 +90,7 @@ static an_status split_one(an_sched *s, const an_kern *k, an_call *out)
     if (st) goto done;
     c.sink = an_sink(s->g, stores.data, (uint32_t)stores.len);
     c.name = name_of(s, k, &reduce);
-    c.flops = an_stores_ops(s, &stores);
+    c.flops = an_stores_ops(s, &stores, false);
     st = an_uop_is_none(c.sink) || !c.name ? AN_ERR_NOMEM : AN_OK;
     if (!st) *out = c;
 done:
