@@ -237,6 +237,7 @@ static an_interval of_sources(const an_graph *g, an_uop u, const an_interval *s,
         if (!is_counted(an_uop_dtype(g, an_uop_src(g, u, 0)))) return dtype_range(dtype);
         if (dtype == AN_BOOL)
             return (an_interval){s[0].lo > 0 || s[0].hi < 0, !(s[0].lo == 0 && s[0].hi == 0)};
+        if (an_uop_dtype(g, an_uop_src(g, u, 0)) == AN_U64 && is_inf(s[0].hi)) return dtype_range(dtype); /* wraps */
         return fit(dtype, s[0]);
     case AN_OP_BITCAST: return dtype_range(dtype);
     case AN_OP_ADD: return fit(dtype, (an_interval){ext_add(s[0].lo, s[1].lo), ext_add(s[0].hi, s[1].hi)});
@@ -360,6 +361,10 @@ bool an_bounds_narrow(an_bounds_memo *m, an_uop u, an_interval v)
 {
     const an_interval known = an_bounds_get(m, u);
     if (v.lo <= known.lo && v.hi >= known.hi) return true;
+    if (v.lo > known.hi || v.hi < known.lo) {
+        m->impossible = true;
+        return true;
+    }
     return an_vec_push(an_graph_ctx(m->graph), &m->narrowed, u) &&
            remember(m, u, (an_interval){max64(known.lo, v.lo), min64(known.hi, v.hi)});
 }
@@ -370,6 +375,7 @@ bool an_bounds_restart(an_bounds_memo *m)
     an_bounds_memo fresh;
     bool ok = true;
     an_bounds_memo_init(&fresh, m->graph);
+    fresh.impossible = m->impossible;
     for (size_t i = 0; i < m->narrowed.len && ok; i++) {
         const an_uop u = m->narrowed.data[i];
         const an_interval v = m->intervals.data[an_idmap_get(&m->index, u.id) - 1];

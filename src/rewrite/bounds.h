@@ -20,6 +20,7 @@ typedef struct an_bounds_memo {
     AN_VEC(an_interval) intervals;
     AN_VEC(an_uop) stack;
     AN_VEC(an_uop) narrowed;
+    bool impossible; /* narrowed to nothing: what was said from outside cannot be so */
 } an_bounds_memo;
 
 void an_bounds_memo_init(an_bounds_memo *m, an_graph *g);
@@ -28,7 +29,8 @@ void an_bounds_memo_fini(an_bounds_memo *m);
 /* The bounds of u; unbounded when memory is out (the context has the sentence). Iterative. */
 an_interval an_bounds_get(an_bounds_memo *m, an_uop u);
 /* From now on u lies in v too, by knowledge from outside (a gate): narrows what is known of u. Nodes already asked for
- * that use u keep their bounds, so narrow first. False when memory is out. */
+ * that use u keep their bounds: see restart. Where nothing is left the bounds stay and the memo becomes impossible. False
+ * when memory is out. */
 bool an_bounds_narrow(an_bounds_memo *m, an_uop u, an_interval v);
 
 /* Forgets all but what was narrowed, so that bounds worked out before narrowing follow from the narrower ones. */

@@ -240,11 +240,8 @@ static an_uop compare(an_rewriter *rw, an_op op, const an_lin *sum)
     else
         right.c = -sum->c;
     an_uop x = an_lin_build(rw, &left, AN_LIN_EXACT), y = an_lin_build(rw, &right, AN_LIN_EXACT);
-    if (op != AN_OP_CMPLT && an_rule_is_const(rw->graph, x)) { /* commutative: the constant last */
-        const an_uop t = x;
-        x = y;
-        y = t;
-    }
+    if (an_uop_is_none(x) || an_uop_is_none(y)) return AN_UOP_NONE;
+    if (op != AN_OP_CMPLT && an_uop_cmp(rw->graph, x, y) > 0) return an_binary(rw->graph, op, y, x); /* as rule order */
     return an_binary(rw->graph, op, x, y);
 }
 

@@ -269,9 +269,10 @@ bool an_rule_is_sum(an_rewriter *rw, an_uop n)
     return an_uop_op(rw->graph, n) == AN_OP_ADD && an_rule_is_int(rw, n);
 }
 
-bool an_rule_is_exact(an_rewriter *rw, an_uop x)
+bool an_rule_commutes(an_rewriter *rw, an_uop n)
 {
-    return an_rule_is_index(rw, x);
+    const an_op op = an_uop_op(rw->graph, n);
+    return !((op == AN_OP_MAX || op == AN_OP_MIN) && an_rule_is_float(rw, n));
 }
 
 bool an_rule_holds(an_rewriter *rw, an_uop x, int64_t v)

@@ -65,8 +65,6 @@ int64_t an_rule_gcd(an_rewriter *rw, int64_t a, int64_t b);
 /* A constant that divides x whatever its variables are; 0 for x = 0, 1 when nothing is known. */
 int64_t an_rule_factor(an_rewriter *rw, an_uop x);
 
-/* x has no float, and cannot wrap: an index, whose arithmetic is exact. */
-bool an_rule_is_exact(an_rewriter *rw, an_uop x);
 /* The integer op n (add, mul) of operands within their bounds stays within the dtype. */
 bool an_rule_no_wrap(an_rewriter *rw, an_uop n);
 /* x comes before y in the canonical order of operands, and is not y. */
@@ -78,6 +76,9 @@ bool an_rule_fits(an_rewriter *rw, an_uop x, an_uop n);
 bool an_rule_same_dtype(an_rewriter *rw, an_uop x, an_uop y);
 int64_t an_rule_bits(an_rewriter *rw, an_uop x); /* of one element */
 bool an_rule_is_sum(an_rewriter *rw, an_uop n);  /* an add of ints or index */
+/* n, of a commutative op, is the same to the bit with its operands exchanged: not max and min of floats, where the first of
+ * -0.0 and 0.0 wins. */
+bool an_rule_commutes(an_rewriter *rw, an_uop n);
 /* The dtype of x, an int, holds v. */
 bool an_rule_holds(an_rewriter *rw, an_uop x, int64_t v);
 /* No element of x, a float, is -0.0. */

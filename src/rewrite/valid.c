@@ -100,14 +100,6 @@ static bool narrow_by(an_rewriter *rw, an_uop clause, bool value)
     return narrow_below(rw, x, y, 0) && narrow_below(rw, y, x, 0);
 }
 
-/* Does what is known of the operands of the clauses leave room at all? */
-static bool is_possible(an_rewriter *rw)
-{
-    for (size_t i = 0; i < rw->bounds.intervals.len; i++)
-        if (rw->bounds.intervals.data[i].lo > rw->bounds.intervals.data[i].hi) return false;
-    return true;
-}
-
 /* A rewriter that knows the clauses, less the skip-th, to hold. False when they cannot, or memory is out. */
 static bool under(an_rewriter *outer, const clauses *c, uint32_t skip, bool value, an_rewriter *rw)
 {
@@ -121,7 +113,7 @@ static bool under(an_rewriter *outer, const clauses *c, uint32_t skip, bool valu
         for (uint32_t i = 0; i < c->n && ok; i++)
             if (i != skip) ok = narrow_by(rw, c->list[i], value);
         /* What was worked out on the way came from wider bounds: keep what the clauses say, the rest follows again. */
-        ok = ok && is_possible(rw) && an_bounds_restart(&rw->bounds);
+        ok = ok && !rw->bounds.impossible && an_bounds_restart(&rw->bounds);
     }
     return ok;
 }
