@@ -2,6 +2,8 @@
  *
  *   1. Lanes over outputs: a LOOP range that every store and load which depends on it walks with stride 1.
  *   2. Lanes over a reduction: for reductions that 1 left scalar, a range that all their loads walk with stride 1.
+ *      Then lanes over outputs again, where long reductions that are still scalar walk a LOOP range with stride 1 and only
+ *      what follows them (the store of a transposed product) does not.
  *      A bound that is no multiple of the lanes is SPLIT into a main part and a tail.
  *   3. Register tile: where a load inside the dominant reduction does not depend on an output range, copies along that
  *      range share the load. Two ranges and their factors are chosen by the cost of a step of the loop below.
@@ -123,8 +125,9 @@ static int64_t choose_lanes(int64_t n, int64_t native, int64_t wide)
 
 /* --- 1 and 2: lanes ---------------------------------------------------------------------------- */
 
-/* Every load (and store) among the nodes that vary with range r walks it with stride 1, and there is one. */
-static bool is_contiguous(const tuner *t, size_t r, int64_t *coef)
+/* Every load (and store) among the nodes that vary with range r walks it with stride 1, and there is one. With inside,
+ * only those that vary with one of these ranges, too. */
+static bool is_contiguous(const tuner *t, size_t r, const an_rangeset *inside, int64_t *coef)
 {
     bool any = false;
     an_dag_coefs(&t->d, r, coef);
@@ -132,6 +135,7 @@ static bool is_contiguous(const tuner *t, size_t r, int64_t *coef)
         const an_uop u = t->d.order.data[i];
         const an_op op = an_uop_op(t->g, u);
         if (!an_rangeset_has(&t->d.deps[i], r) || (op != AN_OP_LOAD && op != AN_OP_STORE)) continue;
+        if (inside && !an_rangeset_meets(&t->d.deps[i], inside)) continue;
         if (coef[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] != 1) return false;
         any = true;
     }
@@ -187,8 +191,28 @@ static bool wants_width(const tuner *t, size_t r)
     return reduces;
 }
 
-/* Tries LOOP ranges from the innermost out, then REDUCE ranges, tails of splits included, until none takes lanes. */
-static an_status vectorize(tuner *t, an_range_kind kind)
+/* The REDUCE ranges of the kernel, if every reduction that varies with LOOP range r is long; empty otherwise. */
+static an_rangeset long_reductions(const tuner *t, size_t r)
+{
+    enum { LONG = 16 };
+    an_rangeset all = {0};
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_uop u = t->d.order.data[i];
+        if (an_uop_op(t->g, u) != AN_OP_REDUCE || !an_rangeset_has(&t->d.deps[i], r)) continue;
+        int64_t steps = 1;
+        for (uint32_t s = 1; s < an_uop_nsrc(t->g, u); s++) {
+            const int64_t n = an_range_bound(t->g, an_uop_src(t->g, u, s));
+            an_rangeset_add(&all, an_dag_range_at(&t->d, an_uop_src(t->g, u, s)));
+            if (n > 0 && steps < LONG) steps *= n;
+        }
+        if (steps < LONG) return (an_rangeset){0};
+    }
+    return all;
+}
+
+/* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. strided:
+ * stores may be scattered if long reductions pay for it. */
+static an_status vectorize(tuner *t, an_range_kind kind, bool strided)
 {
     an_status st = refresh(t);
     bool again = true;
@@ -200,7 +224,10 @@ static an_status vectorize(tuner *t, an_range_kind kind)
         for (size_t r = t->d.ranges.len; r-- > 0 && !again && !st;) {
             const an_uop range = t->d.ranges.data[r];
             const int64_t n = an_range_bound(t->g, range), native = native_lanes(t, r);
-            if (kind_of(t, r) != kind || n < LANES_MIN || native < LANES_MIN || !is_contiguous(t, r, coef)) continue;
+            if (kind_of(t, r) != kind || n < LANES_MIN || native < LANES_MIN) continue;
+            const an_rangeset inside = strided ? long_reductions(t, r) : (an_rangeset){0};
+            if (strided && an_rangeset_is_empty(&inside)) continue;
+            if (!is_contiguous(t, r, strided ? &inside : NULL, coef)) continue;
             const bool wide = kind == AN_RANGE_REDUCE ? !may_tile(t, range) : wants_width(t, r);
             const int64_t lanes = choose_lanes(n, native, wide ? WIDE : 1);
             const char *why = NULL;
@@ -344,8 +371,9 @@ an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an
     an_uop now = *sink;
     tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes};
     an_trace_pass_begin(trace, "opt", g);
-    an_status st = vectorize(&t, AN_RANGE_LOOP);
-    if (!st) st = vectorize(&t, AN_RANGE_REDUCE);
+    an_status st = vectorize(&t, AN_RANGE_LOOP, false);
+    if (!st) st = vectorize(&t, AN_RANGE_REDUCE, false);
+    if (!st) st = vectorize(&t, AN_RANGE_LOOP, true);
     if (!st) st = tile(&t);
     if (!st) st = unroll(&t);
     an_dag_fini(&t.d);
