@@ -83,13 +83,13 @@ AN_API void an_module_train(an_module *m, bool on);
 AN_API bool an_module_is_training(const an_module *m);
 
 /* A named tensor, its name dotted as in PyTorch's state dicts: "0.weight", "fc1.bias". */
-typedef struct an_param {
+typedef struct an_parameter {
     const char *name;
     an_tensor *tensor;
-} an_param;
+} an_parameter;
 typedef struct an_params {
     an_graph *graph;
-    const an_param *items; /* live as long as the graph */
+    const an_parameter *items; /* live as long as the graph */
     size_t n;
 } an_params;
 

@@ -201,7 +201,7 @@ static const char *path_of(const an_module *root, const an_module *m, const entr
     return path;
 }
 
-static bool listed(const an_param *items, size_t n, const an_tensor *tensor)
+static bool listed(const an_parameter *items, size_t n, const an_tensor *tensor)
 {
     for (size_t i = 0; i < n; i++)
         if (items[i].tensor == tensor) return true;
@@ -215,14 +215,14 @@ static an_params list(an_module *root, bool buffers)
     size_t cap = 0, n = 0;
     for (an_module *m = root; m; m = next_module(root, m))
         for (const entry *e = m->tensors; e; e = e->next) cap++;
-    an_param *items = an_graph_alloc(root->graph, (cap + 1) * sizeof *items);
+    an_parameter *items = an_graph_alloc(root->graph, (cap + 1) * sizeof *items);
     if (!items) return none;
     for (an_module *m = root; m; m = next_module(root, m)) {
         for (const entry *e = m->tensors; e; e = e->next) {
             if (!buffers && (!e->is_parameter || listed(items, n, e->tensor))) continue;
             const char *path = path_of(root, m, e);
             if (!path) return none;
-            items[n++] = (an_param){path, e->tensor};
+            items[n++] = (an_parameter){path, e->tensor};
         }
     }
     return (an_params){root->graph, items, n};

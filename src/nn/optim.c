@@ -226,6 +226,13 @@ static an_status check_grads(const an_optim *o, an_tensor *const *grads)
     return AN_OK;
 }
 
+/* A chain of calls that failed ends in a NULL, and so in AN_ERR_ARG: the context knows what it was. */
+static an_status first_cause(const an_optim *o, an_status st)
+{
+    const an_status cause = an_ctx_status(an_graph_ctx(o->graph));
+    return st == AN_ERR_ARG && cause ? cause : st;
+}
+
 an_status an_optim_step(an_optim *o, an_tensor *const *grads)
 {
     if (!o || !grads) return AN_ERR_ARG;
@@ -243,12 +250,13 @@ an_status an_optim_step(an_optim *o, an_tensor *const *grads)
         o->written[i] = true;
     }
     an_graph_set_phase(o->graph, phase);
-    return st;
+    return first_cause(o, st);
 }
 
 an_status an_optim_minimize(an_optim *o, an_tensor *loss)
 {
-    if (!o || !loss) return AN_ERR_ARG;
+    if (!o) return AN_ERR_ARG;
+    if (!loss) return first_cause(o, AN_ERR_ARG);
     an_ctx *ctx = an_graph_ctx(o->graph);
     const size_t n = o->params.n, nbytes = 2 * n * sizeof(an_tensor *);
     an_tensor **tensors = an_mem_zalloc(ctx, nbytes); /* parameters, then their gradients */
@@ -278,7 +286,7 @@ static an_params list(an_optim *o, bool writes)
     const an_params none = {0};
     if (!o) return none;
     const size_t n = o->params.n;
-    an_param *items = an_graph_alloc(o->graph, (n * (NSTATE + 1) + 2) * sizeof *items);
+    an_parameter *items = an_graph_alloc(o->graph, (n * (NSTATE + 1) + 2) * sizeof *items);
     if (!items) return none;
     size_t len = 0;
     for (size_t i = 0; i < n && writes; i++)
@@ -289,11 +297,11 @@ static an_params list(an_optim *o, bool writes)
             if (!o->state[i * NSTATE + k]) continue;
             const char *name = joined(o->graph, state_names[o->kind][k], o->params.items[i].name);
             if (!name) return none;
-            items[len++] = (an_param){name, o->state[i * NSTATE + k]};
+            items[len++] = (an_parameter){name, o->state[i * NSTATE + k]};
         }
     }
-    if (o->step) items[len++] = (an_param){"step", o->step};
-    if (!writes) items[len++] = (an_param){"lr", o->lr};
+    if (o->step) items[len++] = (an_parameter){"step", o->step};
+    if (!writes) items[len++] = (an_parameter){"lr", o->lr};
     return (an_params){o->graph, items, len};
 }
 
