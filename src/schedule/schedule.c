@@ -60,12 +60,20 @@ static an_status find_outputs(an_sched *s, const an_uop *roots, size_t nroots, a
     return AN_OK;
 }
 
+/* Costs, bounds and index expressions are plain values: memory that ran out in one shows here, at the end of its pass. */
+static an_status whole(an_sched *s, size_t failures, an_status st)
+{
+    return !st && an_mem_failures(s->ctx) != failures ? AN_ERR_NOMEM : st;
+}
+
 an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, const an_cost *cost, an_trace *trace,
                            an_schedule *out)
 {
     an_sched s = {.g = g, .ctx = an_graph_ctx(g), .cost = cost, .trace = trace};
+    const size_t failures = an_mem_failures(s.ctx);
     uint32_t *order = NULL;
     size_t n = 0;
+    const an_status before = an_ctx_status(s.ctx);
     *out = (an_schedule){0};
     an_bounds_memo_init(&s.bounds, g);
     an_status st = an_toposort(g, roots, (uint32_t)nroots, &s.order);
@@ -76,31 +84,33 @@ an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, cons
     if (st) goto done;
 
     an_trace_pass_begin(trace, "fuse", g);
-    st = an_sched_fuse(&s, roots, nroots);
+    st = whole(&s, failures, an_sched_fuse(&s, roots, nroots));
     an_trace_pass_end(trace);
     if (!st) st = find_outputs(&s, roots, nroots, &s.outputs);
     if (st) goto done;
 
     an_trace_pass_begin(trace, "rangeify", g);
-    st = an_sched_build(&s);
+    st = whole(&s, failures, an_sched_build(&s));
     an_trace_pass_end(trace);
     if (st) goto done;
 
     an_trace_pass_begin(trace, "collapse", g);
-    st = an_sched_collapse(&s);
+    st = whole(&s, failures, an_sched_collapse(&s));
     an_trace_pass_end(trace);
     if (st) goto done;
 
     an_trace_pass_begin(trace, "merge", g);
-    st = an_sched_merge(&s);
+    st = whole(&s, failures, an_sched_merge(&s));
     an_trace_pass_end(trace);
     if (st) goto done;
 
     an_trace_pass_begin(trace, "order and split", g);
     st = an_sched_order(&s, &order, &n);
-    if (!st) st = an_sched_split(&s, order, n, out);
+    if (!st) st = whole(&s, failures, an_sched_split(&s, order, n, out));
     an_trace_pass_end(trace);
     if (!st) st = find_outputs(&s, roots, nroots, &out->outputs);
+    /* The cost model guesses on when memory is out; the call does not. */
+    if (!st && before == AN_OK) st = an_ctx_status(s.ctx);
 done:
     an_mem_free(s.ctx, order, s.kernels.len * sizeof *order);
     sched_fini(&s);
