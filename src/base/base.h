@@ -14,6 +14,8 @@ void *an_mem_alloc(an_ctx *ctx, size_t nbytes);  /* not cleared; nbytes 0 gives 
 void *an_mem_zalloc(an_ctx *ctx, size_t nbytes); /* cleared */
 void *an_mem_realloc(an_ctx *ctx, void *ptr, size_t old_nbytes, size_t new_nbytes);
 void an_mem_free(an_ctx *ctx, void *ptr, size_t nbytes); /* NULL is a no-op */
+/* Allocations that failed so far: a pass whose helpers return plain values compares it before and after. */
+size_t an_mem_failures(const an_ctx *ctx);
 
 /* count * size, or false on overflow. */
 bool an_size_mul(size_t count, size_t size, size_t *out);

@@ -14,6 +14,7 @@ typedef struct ctx_slot {
 struct an_ctx {
     an_allocator allocator;
     size_t nbytes, peak_nbytes;
+    size_t failures; /* allocations that failed */
     an_status status;
     char error[ERROR_TEXT_MAX];
     ctx_slot slots[AN_SLOT_COUNT];
@@ -124,6 +125,7 @@ void *an_mem_realloc(an_ctx *ctx, void *ptr, size_t old_nbytes, size_t new_nbyte
     if (new_nbytes <= PTRDIFF_MAX)
         p = ctx->allocator.realloc(ctx->allocator.user, ptr, old_nbytes, new_nbytes);
     if (!p) {
+        ctx->failures++;
         an_fail(ctx, AN_ERR_NOMEM, "out of memory: %zu more bytes were asked for while %zu are held",
                 new_nbytes, ctx->nbytes);
         return NULL;
@@ -131,6 +133,11 @@ void *an_mem_realloc(an_ctx *ctx, void *ptr, size_t old_nbytes, size_t new_nbyte
     ctx->nbytes += new_nbytes - (ptr ? old_nbytes : 0);
     if (ctx->nbytes > ctx->peak_nbytes) ctx->peak_nbytes = ctx->nbytes;
     return p;
+}
+
+size_t an_mem_failures(const an_ctx *ctx)
+{
+    return ctx->failures;
 }
 
 void *an_mem_alloc(an_ctx *ctx, size_t nbytes)

@@ -8,7 +8,7 @@
  *     }
  *     AN_TEST_MAIN(AN_CASE(equal_nodes_are_one_node))
  *
- * A case is a sentence. It ends at its first failed check. */
+ * A case is a sentence. It ends at its first failed check. `test_ir deep` runs the cases whose name contains "deep". */
 #ifndef AN_TEST_H
 #define AN_TEST_H
 
@@ -56,14 +56,14 @@ void an_test_check_contains(const char *text, const char *part, const char *file
 
 /* The t is there to read well and to leave room: every check has it first. */
 #define CHECK(t, cond) ((void)(t), (cond) ? (void)0 : an_test_fail(__FILE__, __LINE__, "not so: %s", #cond))
-#define CHECK_EQ(t, a, b)                                                                                                  \
+#define CHECK_EQ(t, a, b)                                                                                              \
     ((void)(t), an_test_check_int((long long)(a), (long long)(b), #a " == " #b, __FILE__, __LINE__))
 #define CHECK_STR(t, a, b) ((void)(t), an_test_check_str((a), (b), #a " == " #b, __FILE__, __LINE__))
 #define CHECK_CONTAINS(t, text, part) ((void)(t), an_test_check_contains((text), (part), __FILE__, __LINE__))
 /* |a - b| <= tolerance * max(1, |b|); two NaN agree */
-#define CHECK_NEAR(t, a, b, tolerance)                                                                                     \
+#define CHECK_NEAR(t, a, b, tolerance)                                                                                 \
     ((void)(t), an_test_check_near((double)(a), (double)(b), (double)(tolerance), #a " ~ " #b, __FILE__, __LINE__))
-#define CHECK_SAME(t, a, b)                                                                                                \
+#define CHECK_SAME(t, a, b)                                                                                            \
     ((void)(t), an_test_check_int((long long)(a).id, (long long)(b).id, #a " is " #b, __FILE__, __LINE__))
 #define CHECK_OK(t, call) an_test_check_status((t), (call), AN_OK, "", #call, __FILE__, __LINE__)
 /* The call fails with this status and its sentence contains part; the error is then cleared. */
@@ -74,13 +74,13 @@ typedef struct an_test_case {
     const char *name;
     void (*run)(an_test *t);
 } an_test_case;
-int an_test_main(const an_test_case *cases, size_t ncases);
+int an_test_main(const an_test_case *cases, size_t ncases, const char *part); /* cases whose name contains part; NULL: all */
 #define AN_CASE(fn) {#fn, fn}
-#define AN_TEST_MAIN(...)                                                                                                  \
-    int main(void)                                                                                                         \
-    {                                                                                                                      \
-        static const an_test_case cases[] = {__VA_ARGS__};                                                                 \
-        return an_test_main(cases, sizeof cases / sizeof cases[0]);                                                        \
+#define AN_TEST_MAIN(...)                                                                                              \
+    int main(int argc, char **argv)                                                                                    \
+    {                                                                                                                  \
+        static const an_test_case cases[] = {__VA_ARGS__};                                                             \
+        return an_test_main(cases, sizeof cases / sizeof cases[0], argc > 1 ? argv[1] : NULL);                         \
     }
 
 #endif
