@@ -137,7 +137,11 @@ double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t n
         if (weight > 0) ops += weight * an_sched_evals(s, top.c.kernel, top.c.tuple);
         if (op == AN_OP_REDUCE_AXIS) {
             an_info *info = &s->info[top.u.id];
-            if (!an_vec_push(s->ctx, &touched, top.u.id) || !an_vec_push(s->ctx, &info->contexts, top.c)) break;
+            if (!an_vec_push(s->ctx, &info->contexts, top.c)) break;
+            if (!an_vec_push(s->ctx, &touched, top.u.id)) {
+                info->contexts.len--;
+                break;
+            }
             const an_uop inner = an_tuple_source(s, top.u, top.c.tuple, 0, NULL);
             if (an_uop_is_none(inner)) break;
             double evals = an_sched_evals(s, top.c.kernel, inner);
