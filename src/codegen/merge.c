@@ -1,11 +1,57 @@
-/* merge.c - nested loops that walk memory as one become one: out[i * 10 + j] = x[i * 10 + j] over 64 x 10 is a loop over 640,
- * which vectors divide.
+/* merge.c - ranges as memory is walked.
+ *
+ * A range that is only used in parts, r // 10 and r % 10 (a reshape was stored flat), is cut into an outer and an inner
+ * one, so that each index is affine again. Nested loops that walk memory as one become one: out[i * 10 + j] =
+ * x[i * 10 + j] over 64 x 10 is a loop over 640, which vectors divide.
  *
  * Ranges a (outer, any bound) and b (of n elements) merge when each index that varies with either is affine in both and
  * grows n times as much with a as with b, and nothing but loads and stores uses such an index. Then a * n + b is all
  * that anyone sees: b becomes the merged range and a becomes 0. Values that vary with a alone do not allow it. */
-#include "codegen/dag.h"
+#include "codegen/opt.h"
 #include "codegen/pass.h"
+
+#include "rewrite/rewrite.h"
+
+/* A range whose quotient or remainder by a divisor of its bound is used. */
+static bool find_cut(const an_dag *d, an_opt *opt)
+{
+    const an_graph *g = d->g;
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        const an_op op = an_uop_op(g, u);
+        int64_t c = 0;
+        if ((op != AN_OP_FLOORDIV && op != AN_OP_FLOORMOD) || !an_uop_int(g, an_uop_src(g, u, 1), &c)) continue;
+        const an_uop range = an_uop_src(g, u, 0);
+        if (an_uop_op(g, range) != AN_OP_RANGE) continue;
+        const int64_t n = an_range_bound(g, range);
+        if (c < 2 || n <= c || n % c) continue;
+        *opt = (an_opt){AN_OPT_CUT, an_range_id(an_uop_arg(g, range)), c};
+        return true;
+    }
+    return false;
+}
+
+/* Each cut removes a division, or is not made: a range has few divisors, so this ends. */
+an_status an_pass_cut(an_graph *g, an_uop *sink, an_trace *trace)
+{
+    const an_ruleset *set = &an_rules_symbolic;
+    an_uop now = *sink;
+    an_status st = AN_OK;
+    bool again = true;
+    while (again && !st) {
+        an_dag d = {0};
+        an_opt opt = {0};
+        const char *why = NULL;
+        st = an_dag_init(&d, g, &now, 1);
+        again = !st && find_cut(&d, &opt);
+        an_dag_fini(&d);
+        if (again) st = an_opt_apply(g, &now, opt, &why);
+        again = again && !st && !why;
+        if (again) st = an_rewrite(g, &set, 1, &now, 1, trace, NULL, "simplify");
+    }
+    if (!st) *sink = now;
+    return st;
+}
 
 /* Does every REDUCE that binds one of two ranges bind the other? */
 static bool bound_together(const an_dag *d, an_uop a, an_uop b)

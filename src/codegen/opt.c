@@ -2,7 +2,7 @@
  *
  *   r: LOOP 0..63   --UPCAST 4-->   r: LOOP 0..15, r': UPCAST 0..3; r is r * 4 + r' wherever it was used
  *
- * expand.c and vector.c then do away with the inner part. */
+ * expand.c and vector.c then do away with the inner part, but for a CUT. */
 #include "codegen/opt.h"
 
 const char *an_opt_name(an_opt_kind kind)
@@ -11,6 +11,7 @@ const char *an_opt_name(an_opt_kind kind)
     case AN_OPT_UPCAST: return "UPCAST";
     case AN_OPT_UNROLL: return "UNROLL";
     case AN_OPT_VECTOR: return "VECTOR";
+    case AN_OPT_CUT: return "CUT";
     case AN_OPT_SPLIT: return "SPLIT";
     }
     return "";
@@ -158,6 +159,7 @@ an_status an_opt_apply(an_graph *g, an_uop *sink, an_opt opt, const char **why)
     case AN_OPT_UPCAST: st = split_inner(&d, sink, r, n, opt.amount, AN_RANGE_UPCAST); break;
     case AN_OPT_UNROLL: st = split_inner(&d, sink, r, n, opt.amount, AN_RANGE_UNROLL); break;
     case AN_OPT_VECTOR: st = split_inner(&d, sink, r, n, opt.amount, AN_RANGE_VECTOR); break;
+    case AN_OPT_CUT: st = split_inner(&d, sink, r, n, opt.amount, an_range_kind_of(an_uop_arg(g, d.ranges.data[r]))); break;
     case AN_OPT_SPLIT: st = split_tail(&d, sink, r, n, opt.amount); break;
     }
 done:

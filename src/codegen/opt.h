@@ -9,6 +9,7 @@ typedef enum an_opt_kind {
     AN_OPT_UPCAST, /* a LOOP range: amount copies of its stores, side by side */
     AN_OPT_UNROLL, /* a REDUCE range: amount copies of the value in its loop */
     AN_OPT_VECTOR, /* a LOOP or REDUCE range: amount lanes */
+    AN_OPT_CUT,    /* a LOOP or REDUCE range: two nested ones, the inner one of amount elements */
     AN_OPT_SPLIT   /* a LOOP or REDUCE range: 0..amount-1 and amount..n-1 apart */
 } an_opt_kind;
 

@@ -13,7 +13,8 @@ enum { AN_TAG_UNROLLED = 1 };
 
 /* reduce.c: ranges of one element go, and reductions and stores over none; narrow floats are widened, ids spread. */
 an_status an_pass_prepare(an_graph *g, an_uop *sink);
-/* merge.c: nested loops that walk memory as one become one. */
+/* merge.c: ranges used in parts are cut; nested loops that walk memory as one become one. */
+an_status an_pass_cut(an_graph *g, an_uop *sink, an_trace *trace);
 an_status an_pass_merge(an_graph *g, an_uop *sink);
 /* heuristic.c: which opts; opt.c has them. */
 an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace);
