@@ -20,13 +20,14 @@ typedef struct frame {
     const an_rule_info *rule; /* that gave wanted */
 } frame;
 
+#define ON_ITS_WAY UINT32_MAX
 enum { BUDGET = 1000000, BUDGET_PER_NODE = 256, RECENT = 16 };
 
 typedef struct driver {
     an_graph *g;
     an_ctx *ctx;
     an_rewriter rw;
-    an_idmap done, open;
+    an_idmap done; /* node id -> id of its final form, or ON_ITS_WAY */
     AN_VEC(frame) stack;
     AN_VEC(an_uop) srcs; /* of the node being rebuilt */
     uint64_t fired, budget;
@@ -89,27 +90,27 @@ static an_status out_of_memory(driver *d)
 
 /* ---- the walk ------------------------------------------------------------------------------------ */
 
+/* AN_UOP_NONE where there is none yet. */
 static an_uop final_of(const driver *d, an_uop u)
 {
-    return (an_uop){an_idmap_get(&d->done, u.id)};
+    const uint32_t id = an_idmap_get(&d->done, u.id);
+    return id == ON_ITS_WAY ? AN_UOP_NONE : (an_uop){id};
 }
 
 static an_status push(driver *d, an_uop u)
 {
     const frame f = {.node = u, .built = u};
-    if (an_idmap_get(&d->open, u.id) && d->rw.nsets) return fail_circle(d, u);
-    if (!an_vec_push(d->ctx, &d->stack, f) || !an_idmap_set(&d->open, d->ctx, u.id, 1)) return out_of_memory(d);
+    if (an_idmap_get(&d->done, u.id) == ON_ITS_WAY) return fail_circle(d, u);
+    if (!an_vec_push(d->ctx, &d->stack, f) || !an_idmap_set(&d->done, d->ctx, u.id, ON_ITS_WAY)) return out_of_memory(d);
     return AN_OK;
 }
 
 /* The frame on top is over: its node, and what it was rebuilt to, have that final form. */
 static an_status finish(driver *d, an_uop final)
 {
-    const frame f = d->stack.data[d->stack.len - 1];
-    d->stack.len--;
-    const bool ok = an_idmap_set(&d->done, d->ctx, f.node.id, final.id) &&
-                    an_idmap_set(&d->done, d->ctx, f.built.id, final.id) &&
-                    an_idmap_set(&d->open, d->ctx, f.node.id, 0) && an_idmap_set(&d->open, d->ctx, f.built.id, 0);
+    const frame *f = &d->stack.data[--d->stack.len];
+    const bool ok = an_idmap_set(&d->done, d->ctx, f->node.id, final.id) &&
+                    (an_uop_eq(f->built, f->node) || an_idmap_set(&d->done, d->ctx, f->built.id, final.id));
     return ok ? AN_OK : out_of_memory(d);
 }
 
@@ -162,17 +163,17 @@ static an_status settle(driver *d)
         goto done;
     }
     if (!an_uop_eq(built, f->node)) {
-        const an_uop known = final_of(d, built);
-        if (!an_uop_is_none(known)) {
-            st = finish(d, known);
-            goto done;
-        }
-        if (an_idmap_get(&d->open, built.id)) {
+        const uint32_t known = an_idmap_get(&d->done, built.id);
+        if (known == ON_ITS_WAY) {
             st = fail_circle(d, built);
             goto done;
         }
+        if (known) {
+            st = finish(d, (an_uop){known});
+            goto done;
+        }
         f->built = built;
-        if (!an_idmap_set(&d->open, d->ctx, built.id, 1)) {
+        if (!an_idmap_set(&d->done, d->ctx, built.id, ON_ITS_WAY)) {
             st = out_of_memory(d);
             goto done;
         }
@@ -237,7 +238,6 @@ static void driver_fini(driver *d)
 {
     an_rewriter_fini(&d->rw);
     an_idmap_fini(&d->done, d->ctx);
-    an_idmap_fini(&d->open, d->ctx);
     an_vec_fini(d->ctx, &d->stack);
     an_vec_fini(d->ctx, &d->srcs);
 }

@@ -87,6 +87,17 @@ an_uop an_rule_const_of(const an_graph *g, an_uop u)
     }
 }
 
+bool an_rule_is_const(const an_graph *g, an_uop u)
+{
+    return !an_uop_is_none(an_rule_const_of(g, u));
+}
+
+bool an_rule_is_number(const an_graph *g, an_uop u, double v)
+{
+    const an_uop c = an_rule_const_of(g, u);
+    return !an_uop_is_none(c) && an_uop_is_number(g, c, v);
+}
+
 bool an_rule_int(const an_graph *g, an_uop u, int64_t *out)
 {
     const an_uop c = an_rule_const_of(g, u);
@@ -99,7 +110,7 @@ bool an_rule_is_rest(const an_graph *g, an_uop u, uint32_t first, bool is_const,
     for (uint32_t i = first; i < an_uop_nsrc(g, u); i++) {
         const an_uop src = an_uop_src(g, u, i);
         if (is_const && !an_rule_is_const(g, src)) return false;
-        if (!an_rule_is_dtype(g, src, dtypes)) return false;
+        if (!(dtypes >> an_uop_dtype(g, src) & 1u)) return false;
     }
     return true;
 }

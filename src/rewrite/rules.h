@@ -8,29 +8,13 @@
 
 #include "rewrite/rewrite.h"
 
-/* --- tests of nodes ------------------------------------------------------------------------------ */
+/* --- tests of nodes (match.h has those of the matching path, inline) ------------------------------- */
 /* The CONST whose value every element of u has, or AN_UOP_NONE. */
 an_uop an_rule_const_of(const an_graph *g, an_uop u);
-
-static inline bool an_rule_is_const(const an_graph *g, an_uop u)
-{
-    return !an_uop_is_none(an_rule_const_of(g, u));
-}
-static inline bool an_rule_is_number(const an_graph *g, an_uop u, double v)
-{
-    const an_uop c = an_rule_const_of(g, u);
-    return !an_uop_is_none(c) && an_uop_is_number(g, c, v);
-}
+bool an_rule_is_const(const an_graph *g, an_uop u);
+bool an_rule_is_number(const an_graph *g, an_uop u, double v);
 /* The value of an integer, index or bool constant that an int64_t holds. */
 bool an_rule_int(const an_graph *g, an_uop u, int64_t *out);
-static inline bool an_rule_is_dtype(const an_graph *g, an_uop u, uint32_t mask)
-{
-    return mask >> an_uop_dtype(g, u) & 1u;
-}
-static inline bool an_rule_is_op(const an_graph *g, an_uop u, uint64_t mask)
-{
-    return mask >> an_uop_op(g, u) & 1u;
-}
 /* Every source from the first-th on is of these dtypes, and a constant if so wanted. */
 bool an_rule_is_rest(const an_graph *g, an_uop u, uint32_t first, bool is_const, uint32_t dtypes);
 

@@ -74,9 +74,9 @@ static const char *c_double(emitter *e, double v)
 static void match_facts(emitter *e, const up_term *t, const char *v)
 {
     const int dtype = up_dtype_of_mask(t->dtypes);
-    if (t->is_const) line(e, "if (!an_rule_is_const(g, %s)) %s;", v, miss(e));
+    if (t->is_const) line(e, "if (!an_at_is_const(g, %s)) %s;", v, miss(e));
     if (dtype)
-        line(e, "if (an_uop_dtype(g, %s) != AN_%s) %s;", v, up_dtype_id(dtype), miss(e));
+        line(e, "if (an_at_dtype(g, %s) != AN_%s) %s;", v, up_dtype_id(dtype), miss(e));
     else if (t->dtypes != UP_ANY_DTYPE)
         line(e, "if (!an_rule_is_dtype(g, %s, 0x%xu)) %s;", v, (unsigned)t->dtypes, miss(e));
 }
@@ -107,7 +107,7 @@ static void match_source(emitter *e, const up_term *t, const char *v, const char
         name = text(e, "v_%s", t->name);
     else
         name = text(e, "s%u", e->ntemps++);
-    line(e, "const an_uop %s = an_uop_src(g, %s, %s);", name, v, i);
+    line(e, "const an_uop %s = an_at_src(g, %s, %s);", name, v, i);
     match(e, t, name, false);
 }
 
@@ -115,13 +115,13 @@ static void match_op(emitter *e, const up_term *t, const char *v, bool is_root)
 {
     const bool any_arity = up_op_parse(t->op_text) ? up_ops[up_op_parse(t->op_text)].arity < 0 : true;
     if (up_op_parse(t->op_text))
-        line(e, "if (an_uop_op(g, %s) != AN_OP_%s) %s;", v, up_ops[up_op_parse(t->op_text)].id, miss(e));
+        line(e, "if (an_at_op(g, %s) != AN_OP_%s) %s;", v, up_ops[up_op_parse(t->op_text)].id, miss(e));
     else
         line(e, "if (!an_rule_is_op(g, %s, UINT64_C(0x%llx))) %s; /* %s */", v, (unsigned long long)t->ops, miss(e),
              t->op_text);
     match_facts(e, t, v);
-    if (any_arity && !t->rest) line(e, "if (an_uop_nsrc(g, %s) != %zu) %s;", v, t->nsrc, miss(e));
-    if (any_arity && t->rest && t->nsrc) line(e, "if (an_uop_nsrc(g, %s) < %zu) %s;", v, t->nsrc, miss(e));
+    if (any_arity && !t->rest) line(e, "if (an_at_nsrc(g, %s) != %zu) %s;", v, t->nsrc, miss(e));
+    if (any_arity && t->rest && t->nsrc) line(e, "if (an_at_nsrc(g, %s) < %zu) %s;", v, t->nsrc, miss(e));
     if (has_other_order(e, t)) {
         const char *f = text(e, "f%u", e->nloops);
         line(e, "for (uint32_t %s = 0; %s < 2; %s++) {", f, f, f);
@@ -141,8 +141,8 @@ static void match_op(emitter *e, const up_term *t, const char *v, bool is_root)
 static void match(emitter *e, const up_term *t, const char *v, bool is_root)
 {
     if (t->kind == UP_LIT) {
-        if (t->lit_is_bool) line(e, "if (an_uop_dtype(g, %s) != AN_BOOL) %s;", v, miss(e));
-        line(e, "if (!an_rule_is_number(g, %s, %s)) %s;", v, c_double(e, t->lit), miss(e));
+        if (t->lit_is_bool) line(e, "if (an_at_dtype(g, %s) != AN_BOOL) %s;", v, miss(e));
+        line(e, "if (!an_at_is_number(g, %s, %s)) %s;", v, c_double(e, t->lit), miss(e));
         return;
     }
     const size_t k = t->name && strcmp(t->name, "_") != 0 ? var_index(e, t->name) : e->r->nvars;
@@ -303,7 +303,7 @@ static const char *build_op(emitter *e, const up_term *t, const char *like)
         line(e, "const an_uop %s = %s;", src[i], lit);
     }
     const char *out = text(e, "t%u", e->ntemps++);
-    const char *c_op = op ? text(e, "AN_OP_%s", up_ops[op].id) : text(e, "an_uop_op(g, %s)", e->c_name[var_index(e, t->like)]);
+    const char *c_op = op ? text(e, "AN_OP_%s", up_ops[op].id) : text(e, "an_at_op(g, %s)", e->c_name[var_index(e, t->like)]);
     const bool simple = op && !t->like && !t->dtype && up_ops[op].traits & UP_ELEM;
     if (simple && t->nsrc == 1) {
         line(e, "const an_uop %s = an_unary(g, %s, %s);", out, c_op, src[0]);
@@ -362,7 +362,7 @@ static void result_rewrite(emitter *e)
 static void result_grad(emitter *e)
 {
     line(e, "const uint32_t saved = an_graph_set_rule(g, FIRST_ID + %zu);", e->index);
-    line(e, "for (uint32_t i = 0; i < an_uop_nsrc(g, n); i++) out[i] = AN_UOP_NONE;");
+    line(e, "for (uint32_t i = 0; i < an_at_nsrc(g, n); i++) out[i] = AN_UOP_NONE;");
     if (e->r->result[0]->all) {
         const char *call = build_helper(e, e->r->result[0], "n");
         line(e, "const bool ok_all = %s;", call);
@@ -373,7 +373,7 @@ static void result_grad(emitter *e)
             if (e->r->result[i]->kind == UP_NOTHING) continue;
             const char *slot = e->flip[0] ? text(e, i ? "1 - %s" : "%s", e->flip) : text(e, "%zu", i);
             const char *like = text(e, "like%zu", i);
-            line(e, "const an_uop %s = an_uop_src(g, n, %s);", like, slot);
+            line(e, "const an_uop %s = an_at_src(g, n, %s);", like, slot);
             const char *r = build(e, e->r->result[i], like);
             line(e, "(void)%s;", like);
             line(e, "out[%s] = %s;", slot, r);
@@ -469,10 +469,10 @@ static void emit_tables(up_file *f, const up_emit_options *opt, up_out *o)
     up_out_printf(o, "};\n\n");
     if (f->is_grad)
         up_out_printf(o, "static bool match(an_rewriter *rw, an_uop n, an_uop g, an_uop *out)\n{\n"
-                         "    switch (an_uop_op(rw->graph, n)) {\n");
+                         "    switch (an_at_op(rw->graph, n)) {\n");
     else
         up_out_printf(o, "static an_uop match(an_rewriter *rw, an_uop n)\n{\n    an_uop r = AN_UOP_NONE;\n"
-                         "    switch (an_uop_op(rw->graph, n)) {\n");
+                         "    switch (an_at_op(rw->graph, n)) {\n");
     for (int op = 1; op < UP_OP_COUNT; op++) {
         bool any = false;
         for (size_t i = 0; i < f->nrules; i++) {
@@ -494,7 +494,7 @@ static void emit_tables(up_file *f, const up_emit_options *opt, up_out *o)
 void up_emit(up_file *f, const up_emit_options *opt, up_out *o)
 {
     up_out_printf(o, "/* Made by upatc from %s: change that. */\n", f->path);
-    up_out_printf(o, "#include \"rewrite/rewrite.h\"\n#include \"rewrite/rules.h\"\n");
+    up_out_printf(o, "#include \"rewrite/match.h\"\n#include \"rewrite/rules.h\"\n");
     for (size_t i = 0; i < f->nincludes; i++) up_out_printf(o, "#include \"%s\"\n", f->includes[i]);
     up_out_printf(o, "#include <math.h>\n\n");
     if (opt->number >= 0)
