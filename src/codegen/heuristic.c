@@ -14,6 +14,7 @@
 
 enum {
     NODES_MAX = 1200,      /* of a kernel after its copies are made: what compiling may cost */
+    TAILS_MAX = 400,       /* of a kernel that may still get a tail of a tail */
     LANES_MIN = 4,
     UNROLL_MAX = 4,        /* elements of a reduction written out */
     FACTOR_MAX = 8,
@@ -230,6 +231,8 @@ static an_status vectorize(tuner *t, an_range_kind kind, bool strided)
             if (!is_contiguous(t, r, strided ? &inside : NULL, coef)) continue;
             const bool wide = kind == AN_RANGE_REDUCE ? !may_tile(t, range) : wants_width(t, r);
             const int64_t lanes = choose_lanes(n, native, wide ? WIDE : 1);
+            /* A body like that of a random number is worth lanes, and one tail, but not tails of tails. */
+            if (n % lanes && n < native && t->d.order.len > TAILS_MAX) continue;
             const char *why = NULL;
             an_uop trial = *t->sink; /* a split is worth it only if lanes follow */
             if (n % lanes == 0) {
