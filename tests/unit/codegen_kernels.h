@@ -231,6 +231,22 @@ static inline kernel kernel_planes(an_graph *g, int64_t m, int64_t n, int64_t l)
     return k;
 }
 
+/* out[f] = x[f % n, f / n] + b[f % n] over m * n elements, and the sum over r < m * n of x[r] * b[r % n]: flat ranges used in
+ * parts. */
+static inline kernel kernel_flat(an_graph *g, int64_t m, int64_t n)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n, true), total = kernel_param(g, &k, AN_F32, 1, true),
+                 x = kernel_param(g, &k, AN_F32, m * n, false), b = kernel_param(g, &k, AN_F32, n, false),
+                 f = loop(g, m * n, 0), r = reduce_range(g, m * n, 1), by = an_index(g, n ? n : 1);
+    const an_uop i = an_binary(g, AN_OP_FLOORDIV, f, by), j = an_binary(g, AN_OP_FLOORMOD, f, by);
+    const an_uop term = mul(g, load(g, x, r), load(g, b, an_binary(g, AN_OP_FLOORMOD, r, by)));
+    const an_uop s[2] = {an_store(g, out, f, add(g, load(g, x, at2(g, j, m, i)), load(g, b, j)), AN_UOP_NONE),
+                         an_store(g, total, an_index(g, 0), reduce(g, AN_OP_ADD, term, r), AN_UOP_NONE)};
+    k.sink = an_sink(g, s, 2);
+    return k;
+}
+
 /* out[i] = x[(i * 7) // 3 mod n]: indices that no range walks evenly. */
 static inline kernel kernel_gather(an_graph *g, int64_t n)
 {

@@ -140,6 +140,7 @@ static void elementwise_kernels_agree_with_their_plain_form(an_test *t)
         check_same(t, g, "update", kernel_update(g, sizes[i]));
         check_same(t, g, "gather", kernel_gather(g, sizes[i]));
         check_same(t, g, "conv", kernel_conv(g, sizes[i]));
+        check_same(t, g, "flat", kernel_flat(g, 6, sizes[i] % 90));
         check_same(t, g, "planes", kernel_planes(g, 3, sizes[i] % 90, 5));
     }
 }
@@ -325,6 +326,20 @@ static void opts_use_lanes_and_tiles(an_test *t)
     }
 }
 
+/* A flat range used in parts is cut, so that no division is left, and lanes are possible. */
+static void opts_leave_no_division_that_a_cut_removes(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel k = kernel_flat(g, 6, 48);
+    an_uop_vec list = {0};
+    CHECK_OK(t, an_codegen(g, k.sink, &(an_codegen_opts){64, false}, NULL, &list));
+    for (size_t n = 0; n < list.len; n++) {
+        const an_op op = an_uop_op(g, list.data[n]);
+        CHECK(t, op != AN_OP_IDIV && op != AN_OP_IMOD && op != AN_OP_AND && op != AN_OP_SHR);
+    }
+    an_vec_fini(t->ctx, &list);
+}
+
 static void lists_do_not_depend_on_what_else_the_graph_holds(an_test *t)
 {
     an_graph *g = an_test_graph(t), *h = NULL;
@@ -486,7 +501,7 @@ static void every_failed_allocation_is_an_error(an_test *t)
 AN_TEST_MAIN(AN_CASE(elementwise_kernels_agree_with_their_plain_form), AN_CASE(reductions_agree_with_their_plain_form),
              AN_CASE(reductions_inside_rows_agree_with_their_plain_form), AN_CASE(matrix_products_agree_with_their_plain_form),
              AN_CASE(a_matrix_product_is_what_c_says), AN_CASE(f16_products_are_summed_in_f32),
-             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(opts_use_lanes_and_tiles),
+             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(opts_use_lanes_and_tiles), AN_CASE(opts_leave_no_division_that_a_cut_removes),
              AN_CASE(lists_do_not_depend_on_what_else_the_graph_holds), AN_CASE(lists_are_as_they_were),
              AN_CASE(opts_refuse_with_a_sentence), AN_CASE(illegal_lists_are_told_from_legal_ones),
              AN_CASE(every_failed_allocation_is_an_error))
