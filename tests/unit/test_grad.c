@@ -1,177 +1,10 @@
-/* test_grad.c - the values of gradients, against differences of the function itself.
- *
- * A function f of one to three f64 tensors is reduced to a number L = sum(w * f) with fixed weights w. The derivative by each
- * element x is taken from differences D(h) = (L(x+h) - L(x-h)) / 2h, improved by Richardson: R(h) = (4 D(h) - D(2h)) / 3. Its
- * error falls like h^4, so it is below |R(h) - R(2h)|, plus rounding: a few ulp of the terms of L, divided by h. That sum is
- * the tolerance. Second derivatives are tested as the gradient of sum(u * grad f) in the same way. */
-#include "an_test.h"
+/* test_grad.c - the value of every gradient rule: against differences, and where those do not exist (ties, masks) exactly. */
 #include "autodiff/autodiff.h"
-#include "eval_graph.h"
-#include <anneal/device.h>
-#include <anneal/tensor.h>
+#include "check_grad.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-enum { INPUT_MAX = 3, BUFFER_MAX = 16, ELEMENT_MAX = 64 };
-
-typedef an_uop (*function)(an_graph *g, const an_uop *x);
-
-/* A shape; rank 0 is a number. */
-typedef struct shape {
-    uint32_t rank;
-    int64_t d[4];
-} shape;
-
-typedef struct problem {
-    an_test *t;
-    an_graph *g;
-    const char *name;
-    uint64_t random;
-    an_tensor *tensors[BUFFER_MAX];
-    an_uop buffers[BUFFER_MAX];
-    double values[BUFFER_MAX][ELEMENT_MAX];
-    size_t nelements[BUFFER_MAX], nbuffers;
-} problem;
-
-/* The reference device: it has buffers and needs no compiler. */
-static an_graph *graph(an_test *t)
-{
-    an_graph *g = an_test_graph(t);
-    CHECK_OK(t, an_graph_set_device(g, "interp"));
-    return g;
-}
-
-static double random_in(problem *p, double low, double high)
-{
-    p->random = p->random * 6364136223846793005u + 1442695040888963407u;
-    return low + (high - low) * (double)(p->random >> 11) / 9007199254740992.0;
-}
-
-/* Copies the values of input i to its buffer. */
-static void send(problem *p, size_t i)
-{
-    CHECK_OK(p->t, an_tensor_write(p->tensors[i], p->values[i], p->nelements[i] * sizeof(double)));
-}
-
-static an_uop add_input(problem *p, shape s, double low, double high)
-{
-    CHECK(p->t, p->nbuffers < BUFFER_MAX);
-    const size_t i = p->nbuffers++;
-    p->nelements[i] = 1;
-    for (uint32_t k = 0; k < s.rank; k++) p->nelements[i] *= (size_t)s.d[k];
-    CHECK(p->t, p->nelements[i] <= ELEMENT_MAX);
-    for (size_t k = 0; k < p->nelements[i]; k++) p->values[i][k] = random_in(p, low, high);
-    p->tensors[i] = an_tensor_from_host(p->g, AN_F64, s.d, s.rank, p->values[i]);
-    CHECK(p->t, p->tensors[i] != NULL);
-    return p->buffers[i] = an_tensor_uop(p->tensors[i]);
-}
-
-static shape shape_of(problem *p, an_uop u)
-{
-    const an_shape s = an_uop_shape(p->g, u);
-    shape out = {.rank = s.rank};
-    CHECK(p->t, s.rank <= 4 && an_shape_static(p->g, s, out.d));
-    return out;
-}
-
-/* A buffer of weights in the shape of u, and the number sum(weights * u). */
-static an_uop weighted_sum(problem *p, an_uop u)
-{
-    const an_shape s = an_uop_shape(p->g, u);
-    const an_uop product = an_binary(p->g, AN_OP_MUL, add_input(p, shape_of(p, u), 0.5, 1.5), u);
-    if (s.rank == 0) return product;
-    return an_reshape_node(p->g, an_reduce_axis(p->g, AN_OP_ADD, product, (1u << s.rank) - 1), NULL, 0);
-}
-
-/* The values of u, *n of them, to be freed. */
-static double *evaluate(problem *p, an_uop u, size_t *n)
-{
-    const shape s = shape_of(p, u);
-    *n = 1;
-    for (uint32_t i = 0; i < s.rank; i++) *n *= (size_t)s.d[i];
-    double *v = malloc((*n + 1) * sizeof *v);
-    CHECK_OK(p->t, an_test_eval(p->g, u, v, *n * sizeof *v));
-    return v;
-}
-
-static double value_of(problem *p, an_uop u)
-{
-    size_t n = 0;
-    double *v = evaluate(p, u, &n);
-    const double x = v[0];
-    CHECK_EQ(p->t, n, 1);
-    free(v);
-    return x;
-}
-
-/* The gradients of loss by the first n buffers against differences. scale bounds the terms of the loss. */
-static void check_gradients(problem *p, an_uop loss, const an_uop *grads, size_t n, double scale, const char *what)
-{
-    const double h = ldexp(1.0, -10);
-    for (size_t i = 0; i < n; i++) {
-        size_t numel = 0;
-        double *grad = evaluate(p, grads[i], &numel);
-        CHECK_EQ(p->t, numel, p->nelements[i]);
-        for (size_t k = 0; k < numel; k++) {
-            const double x = p->values[i][k];
-            double d[3], size = scale;
-            for (int level = 0; level < 3; level++) {
-                const double step = h * (1 << level);
-                p->values[i][k] = x + step;
-                send(p, i);
-                const double above = value_of(p, loss);
-                p->values[i][k] = x - step;
-                send(p, i);
-                const double below = value_of(p, loss);
-                d[level] = (above - below) / (2.0 * step);
-                size = fmax(size, fabs(above));
-            }
-            p->values[i][k] = x;
-            send(p, i);
-            const double want = (4.0 * d[0] - d[1]) / 3.0, rough = (4.0 * d[1] - d[2]) / 3.0;
-            const double tolerance = fabs(want - rough) + 32.0 * DBL_EPSILON * size / h;
-            if (!(fabs(grad[k] - want) <= tolerance))
-                an_test_fail(__FILE__, __LINE__, "%s: %s of input %zu, element %zu: %.15g by rule, %.15g by differences (+- %.2g)",
-                             p->name, what, i, k, grad[k], want, tolerance);
-        }
-        free(grad);
-    }
-}
-
-static double magnitude(problem *p, an_uop u)
-{
-    size_t n = 0;
-    double sum = 1.0;
-    double *v = evaluate(p, u, &n);
-    for (size_t i = 0; i < n; i++) sum += fabs(v[i]);
-    free(v);
-    return sum;
-}
-
-/* First and second derivatives of f at the inputs that are there. */
-static void check_function(problem *p, function f, bool second)
-{
-    an_graph *g = p->g;
-    const size_t n = p->nbuffers;
-    const an_uop y = f(g, p->buffers);
-    CHECK(p->t, !an_uop_is_none(y));
-    const an_uop loss = weighted_sum(p, y);
-    an_uop grads[INPUT_MAX] = {AN_UOP_NONE}, seconds[INPUT_MAX] = {AN_UOP_NONE};
-    CHECK_OK(p->t, an_backward_uops(g, loss, AN_UOP_NONE, p->buffers, n, grads));
-    check_gradients(p, loss, grads, n, magnitude(p, y), "gradient");
-    if (!second) return;
-    an_uop loss2 = an_const_float(g, AN_F64, 0.0);
-    double scale = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        loss2 = an_binary(g, AN_OP_ADD, loss2, weighted_sum(p, grads[i]));
-        scale += magnitude(p, grads[i]);
-    }
-    CHECK_OK(p->t, an_backward_uops(g, loss2, AN_UOP_NONE, p->buffers, n, seconds));
-    check_gradients(p, loss2, seconds, n, scale, "second derivative");
-}
 
 /* --- elementwise --------------------------------------------------------------------------------- */
 
@@ -229,10 +62,10 @@ static void elementwise_ops_match_differences_in_every_shape(an_test *t)
         for (size_t s = 0; s < nshapes; s++) {
             const uint32_t last = e->ninputs > 1 && e->f != f_assign ? e->ninputs : 0;
             for (uint32_t scalar = 0; scalar <= last; scalar++) { /* 0: none of rank 0 */
-                problem p = {.t = t, .g = graph(t), .name = e->name, .random = 17 * c + s};
+                problem p = {.t = t, .g = problem_graph(t), .name = e->name, .random = 17 * c + s};
                 for (uint32_t i = 0; i < e->ninputs; i++)
-                    add_input(&p, scalar == i + 1 ? shapes[0] : shapes[s], e->low, e->high);
-                check_function(&p, e->f, e->f != f_assign);
+                    problem_input(&p, scalar == i + 1 ? shapes[0] : shapes[s], e->low, e->high);
+                problem_check(&p, e->f, e->f != f_assign);
             }
         }
     }
@@ -310,9 +143,9 @@ typedef struct shaped_case {
 static void run_shaped(an_test *t, const shaped_case *cases, size_t n)
 {
     for (size_t c = 0; c < n; c++) {
-        problem p = {.t = t, .g = graph(t), .name = cases[c].name, .random = 100 + c};
-        add_input(&p, cases[c].in, -1.5, 1.5);
-        check_function(&p, cases[c].f, cases[c].second);
+        problem p = {.t = t, .g = problem_graph(t), .name = cases[c].name, .random = 100 + c};
+        problem_input(&p, cases[c].in, -1.5, 1.5);
+        problem_check(&p, cases[c].f, cases[c].second);
     }
 }
 
@@ -374,11 +207,11 @@ static void reductions_match_differences(an_test *t)
 static void products_with_zeros_have_the_right_first_and_second_derivatives(an_test *t)
 {
     for (size_t zeros = 1; zeros <= 3; zeros++) {
-        problem p = {.t = t, .g = graph(t), .name = "prod with zeros", .random = zeros};
-        add_input(&p, (shape){3, {5, 1, 1}}, 0.5, 1.5);
+        problem p = {.t = t, .g = problem_graph(t), .name = "prod with zeros", .random = zeros};
+        problem_input(&p, (shape){3, {5, 1, 1}}, 0.5, 1.5);
         for (size_t i = 0; i < zeros; i++) p.values[0][2 * i] = 0.0;
-        send(&p, 0);
-        check_function(&p, f_prod_first, true);
+        problem_send(&p, 0);
+        problem_check(&p, f_prod_first, true);
     }
 }
 
@@ -422,10 +255,10 @@ static void compositions_match_differences(an_test *t)
         {"normalisation", f_normalise, {2, {2, 3}}, true},
     };
     run_shaped(t, cases, sizeof cases / sizeof *cases);
-    problem p = {.t = t, .g = graph(t), .name = "matmul", .random = 5};
-    add_input(&p, (shape){2, {2, 3}}, -1.0, 1.0);
-    add_input(&p, (shape){2, {3, 4}}, -1.0, 1.0);
-    check_function(&p, f_matmul, true);
+    problem p = {.t = t, .g = problem_graph(t), .name = "matmul", .random = 5};
+    problem_input(&p, (shape){2, {2, 3}}, -1.0, 1.0);
+    problem_input(&p, (shape){2, {3, 4}}, -1.0, 1.0);
+    problem_check(&p, f_matmul, true);
 }
 
 /* --- exact values: ties, masks, casts -------------------------------------------------------------- */
@@ -433,14 +266,14 @@ static void compositions_match_differences(an_test *t)
 /* The gradient of sum(f(x)) by x, a vector of the given values, is exactly want. */
 static void check_exact(an_test *t, const char *name, function f, const double *x, const double *want, size_t n)
 {
-    problem p = {.t = t, .g = graph(t), .name = name};
-    add_input(&p, (shape){1, {(int64_t)n}}, 0.0, 0.0);
+    problem p = {.t = t, .g = problem_graph(t), .name = name};
+    problem_input(&p, (shape){1, {(int64_t)n}}, 0.0, 0.0);
     for (size_t i = 0; i < n; i++) p.values[0][i] = x[i];
-    send(&p, 0);
+    problem_send(&p, 0);
     an_uop grad = AN_UOP_NONE;
     CHECK_OK(t, an_backward_uops(p.g, f(p.g, p.buffers), AN_UOP_NONE, p.buffers, 1, &grad));
     size_t numel = 0;
-    double *v = evaluate(&p, grad, &numel);
+    double *v = problem_eval(&p, grad, &numel);
     CHECK_EQ(t, numel, n);
     for (size_t i = 0; i < n; i++)
         if (v[i] != want[i])
@@ -513,27 +346,27 @@ static void masks_leave_second_derivatives_at_zero_cotangents_right(an_test *t)
     static const function functions[] = {f_sqrt, f_log2, f_exp2};
     const double x = 2.0, want[] = {0.5 / sqrt(2.0), 1.4426950408889634 / 2.0, 4.0 * 0.69314718055994531};
     for (size_t i = 0; i < 3; i++) {
-        problem p = {.t = t, .g = graph(t), .name = "second derivative"};
-        add_input(&p, (shape){0, {0}}, x, x);
-        add_input(&p, (shape){0, {0}}, 0.0, 0.0);
+        problem p = {.t = t, .g = problem_graph(t), .name = "second derivative"};
+        problem_input(&p, (shape){0, {0}}, x, x);
+        problem_input(&p, (shape){0, {0}}, 0.0, 0.0);
         const an_uop y = an_binary(p.g, AN_OP_MUL, p.buffers[1], functions[i](p.g, p.buffers));
         an_uop first = AN_UOP_NONE, second = AN_UOP_NONE;
         CHECK_OK(t, an_backward_uops(p.g, y, AN_UOP_NONE, &p.buffers[0], 1, &first));
         CHECK_OK(t, an_backward_uops(p.g, first, AN_UOP_NONE, &p.buffers[1], 1, &second));
-        CHECK_NEAR(t, value_of(&p, second), want[i], 4 * DBL_EPSILON);
+        CHECK_NEAR(t, problem_value(&p, second), want[i], 4 * DBL_EPSILON);
     }
 }
 
 /* A cast hands the cotangent over in the other dtype: rounded to it. */
 static void a_cast_casts_the_cotangent_back(an_test *t)
 {
-    problem p = {.t = t, .g = graph(t), .name = "cast"};
-    add_input(&p, (shape){0, {0}}, 0.1, 0.1);
+    problem p = {.t = t, .g = problem_graph(t), .name = "cast"};
+    problem_input(&p, (shape){0, {0}}, 0.1, 0.1);
     const an_uop c = an_const_float(p.g, AN_F64, 1.0 / 3.0);
     const an_uop narrow = an_cast_to(p.g, AN_F32, p.buffers[0]);
     an_uop grad = AN_UOP_NONE;
     CHECK_OK(t, an_backward_uops(p.g, an_cast_to(p.g, AN_F64, narrow), c, p.buffers, 1, &grad));
-    CHECK(t, value_of(&p, grad) == (double)(float)(1.0 / 3.0));
+    CHECK(t, problem_value(&p, grad) == (double)(float)(1.0 / 3.0));
 }
 
 AN_TEST_MAIN(AN_CASE(elementwise_ops_match_differences_in_every_shape),

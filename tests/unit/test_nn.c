@@ -154,7 +154,7 @@ static moments moments_of(an_test *t, an_tensor *x)
 {
     const size_t n = (size_t)an_tensor_numel(x);
     float *v = malloc(n * sizeof *v);
-    moments m = {INFINITY, -INFINITY, 0.0, 0.0};
+    moments m = {HUGE_VAL, -HUGE_VAL, 0.0, 0.0};
     CHECK_OK(t, an_tensor_read(x, v, n * sizeof *v));
     for (size_t i = 0; i < n; i++) {
         m.min = fmin(m.min, (double)v[i]);
@@ -183,12 +183,12 @@ static void initialisers_follow_their_formulas(an_test *t)
     an_init init = {.graph = graph(t), .seed = 3};
     const double root3 = sqrt(3.0), in = 40 * 3, out = 60 * 3; /* of (60, 40, 3) */
     check_moments(t, an_init_uniform(&init, AN_DIMS(7200), -0.5, 0.5), 0.5, 0.5 / root3);
-    check_moments(t, an_init_normal(&init, AN_DIMS(7200), 0.0, 2.0), INFINITY, 2.0);
+    check_moments(t, an_init_normal(&init, AN_DIMS(7200), 0.0, 2.0), HUGE_VAL, 2.0);
     check_moments(t, an_init_kaiming_uniform(&init, AN_DIMS(60, 40, 3), 0.0), sqrt(6 / in), sqrt(2 / in));
     check_moments(t, an_init_kaiming_uniform(&init, AN_DIMS(60, 40, 3), sqrt(5.0)), sqrt(1 / in), sqrt(1 / in) / root3);
-    check_moments(t, an_init_kaiming_normal(&init, AN_DIMS(60, 40, 3), 0.0), INFINITY, sqrt(2 / in));
+    check_moments(t, an_init_kaiming_normal(&init, AN_DIMS(60, 40, 3), 0.0), HUGE_VAL, sqrt(2 / in));
     check_moments(t, an_init_xavier_uniform(&init, AN_DIMS(60, 40, 3), 2.0), 2 * sqrt(6 / (in + out)), 2 * sqrt(2 / (in + out)));
-    check_moments(t, an_init_xavier_normal(&init, AN_DIMS(60, 40, 3), 1.0), INFINITY, sqrt(2 / (in + out)));
+    check_moments(t, an_init_xavier_normal(&init, AN_DIMS(60, 40, 3), 1.0), HUGE_VAL, sqrt(2 / (in + out)));
     an_module *linear = an_nn_linear(&init, 100, 72, NULL);
     check_moments(t, an_module_tensor(linear, "weight"), 0.1, 0.1 / root3);
     const moments trunc = moments_of(t, an_init_trunc_normal(&init, AN_DIMS(7200), 1.0, 1.0, 0.0, 2.0));
@@ -327,7 +327,7 @@ static training begin_training(an_test *t, an_graph *g, an_dtype dtype, const go
     return r;
 }
 
-static void run_golden(an_test *t, an_dtype dtype, double tolerance)
+static void run_golden_on(an_test *t, const char *device, an_dtype dtype, double tolerance)
 {
     FILE *file = fopen("tests/golden/nn/optim.txt", "r");
     CHECK(t, file != NULL);
@@ -338,7 +338,7 @@ static void run_golden(an_test *t, an_dtype dtype, double tolerance)
         an_plan *plan = NULL;
         const size_t size = an_dtype_nbytes(dtype);
         CHECK_OK(t, an_graph_create(t->ctx, &g));
-        CHECK_OK(t, an_graph_set_device(g, "interp"));
+        CHECK_OK(t, an_graph_set_device(g, device));
         training r = begin_training(t, g, dtype, &c);
         CHECK_OK(t, an_optim_step(r.optim, r.grad));
         CHECK_OK(t, an_optim_plan(r.optim, NULL, 0, NULL, &plan));
@@ -354,8 +354,8 @@ static void run_golden(an_test *t, an_dtype dtype, double tolerance)
             for (int i = 0; i < SIZE; i++) {
                 const double got = an_scalar_load(dtype, at + (size_t)i * size).f, want = c.want[s][i];
                 if (!(fabs(got - want) <= tolerance * fmax(1.0, fabs(want))))
-                    an_test_fail(__FILE__, __LINE__, "case %d (%s), step %d, element %d: %.17g, PyTorch's rule gives %.17g",
-                                 cases, c.kind, s + 1, i, got, want);
+                    an_test_fail(__FILE__, __LINE__, "%s, case %d (%s), step %d, element %d: %.17g, PyTorch's rule gives %.17g",
+                                 device, cases, c.kind, s + 1, i, got, want);
             }
         }
         an_plan_destroy(plan);
@@ -363,6 +363,14 @@ static void run_golden(an_test *t, an_dtype dtype, double tolerance)
     }
     fclose(file);
     CHECK_EQ(t, cases, 10);
+}
+
+static void run_golden(an_test *t, an_dtype dtype, double tolerance)
+{
+    size_t n = 0;
+    const an_backend *const *backends = an_backends(&n);
+    CHECK(t, n > 0);
+    for (size_t i = 0; i < n; i++) run_golden_on(t, backends[i]->name, dtype, tolerance);
 }
 
 /* A step rounds some ten times: 5 steps stay within 64 ulp of the largest numbers on the way, about 10. */
