@@ -85,9 +85,10 @@ static bool run_failing(an_test_body body, void *arg, size_t fail_at, bool onwar
 void an_test_every_alloc_failure(an_test *t, an_test_body body, void *arg)
 {
     (void)t;
+    const bool every = getenv("AN_TEST_EVERY") != NULL;
     for (int onward = 0; onward < 2; onward++) {
         char why[1024] = "";
-        for (size_t n = 1;; n += n < 500 ? 1 : n / 80) {
+        for (size_t n = 1;; n += n < 200 || every ? 1 : n / 40) {
             const bool passed = run_failing(body, arg, n, onward, why, sizeof why);
             if (why[0])
                 an_test_fail(__FILE__, __LINE__, "allocation %zu %s fails: the call %s", n, onward ? "and every later one" : "alone",

@@ -41,7 +41,8 @@ const char *an_test_shared_dir(void);
 /* Runs body with an allocator whose n-th call fails, for n = 1, 2, ..., until it passes without a failure, once with only
  * that call failing and once with every later one failing too. body makes nothing that outlives it but what hangs off ctx,
  * and returns what the library said. Checked each time: AN_ERR_NOMEM and nothing else, a sentence in the context, no block
- * left when the context is gone, right sizes. Past 500 the n grow by an eightieth each, to end in good time. */
+ * left when the context is gone, right sizes. Past 200 the n grow by a fortieth each, to end in good time;
+ * AN_TEST_EVERY in the environment takes them all. */
 typedef an_status (*an_test_body)(an_ctx *ctx, void *arg);
 void an_test_every_alloc_failure(an_test *t, an_test_body body, void *arg);
 
