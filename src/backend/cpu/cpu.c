@@ -1,0 +1,204 @@
+/* cpu.c - the CPU as a device: kernels become machine code when they are compiled, a launch is a call. */
+#include "backend/backends.h"
+#include "backend/cpu/jit.h"
+
+#include <unistd.h>
+
+enum { ALIGNMENT = 64 }; /* of a buffer: a cache line, and the widest vector */
+
+typedef struct cpu_device {
+    an_device_base base;
+    cpu_host host;
+    cpu_jit *jit; /* made by the first compile: a process that compiles nothing does not pay for it */
+    int threads;
+} cpu_device;
+
+typedef struct cpu_buffer {
+    an_buffer_base base;
+    unsigned char *data; /* aligned, within block */
+    void *block;
+    size_t block_nbytes;
+} cpu_buffer;
+
+typedef struct cpu_program {
+    an_program_base base;
+    cpu_function function;
+    uint32_t nparams;
+} cpu_program;
+
+static an_ctx *ctx_of(const an_device *dev)
+{
+    return ((const an_device_base *)dev)->ctx;
+}
+
+static void device_close(an_device *dev)
+{
+    if (!dev) return;
+    cpu_device *d = (cpu_device *)dev;
+    cpu_jit_destroy(d->jit);
+    cpu_host_fini(&d->host);
+    an_mem_free(ctx_of(dev), d, sizeof *d);
+}
+
+static int processors(void)
+{
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 && n < 1024 ? (int)n : 1;
+}
+
+static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device **out)
+{
+    cpu_device *d = an_mem_zalloc(ctx, sizeof *d);
+    if (!d) return AN_ERR_NOMEM;
+    const an_status st = cpu_host_init(ctx, &d->host);
+    if (st) {
+        an_mem_free(ctx, d, sizeof *d);
+        return st;
+    }
+    d->base = (an_device_base){.backend = &an_backend_cpu, .ctx = ctx, .vector_nbytes = d->host.vector_nbytes};
+    d->threads = desc && desc->threads > 0 ? desc->threads : processors();
+    *out = (an_device *)d;
+    return AN_OK;
+}
+
+/* --- buffers ----------------------------------------------------------------------------------- */
+
+static an_status buffer_create(an_device *dev, size_t nbytes, an_buffer **out)
+{
+    an_ctx *ctx = ctx_of(dev);
+    cpu_buffer *b = an_mem_zalloc(ctx, sizeof *b);
+    if (!b) return AN_ERR_NOMEM;
+    b->base = (an_buffer_base){dev, nbytes};
+    an_status st = AN_OK;
+    if (!an_size_add(nbytes, ALIGNMENT, &b->block_nbytes))
+        st = an_fail(ctx, AN_ERR_NOMEM, "cpu: a buffer of %zu bytes is more than memory can hold", nbytes);
+    if (!st) {
+        b->block = an_mem_zalloc(ctx, b->block_nbytes);
+        if (!b->block) st = AN_ERR_NOMEM;
+    }
+    if (st) {
+        an_mem_free(ctx, b, sizeof *b);
+        return st;
+    }
+    const size_t past = (uintptr_t)b->block % ALIGNMENT;
+    b->data = (unsigned char *)b->block + (past ? ALIGNMENT - past : 0);
+    *out = (an_buffer *)b;
+    return AN_OK;
+}
+
+static void buffer_destroy(an_buffer *buf)
+{
+    if (!buf) return;
+    cpu_buffer *b = (cpu_buffer *)buf;
+    an_ctx *ctx = ctx_of(b->base.device);
+    an_mem_free(ctx, b->block, b->block_nbytes);
+    an_mem_free(ctx, b, sizeof *b);
+}
+
+static an_status check_span(const cpu_buffer *b, size_t offset, size_t nbytes)
+{
+    if (offset <= b->base.nbytes && nbytes <= b->base.nbytes - offset) return AN_OK;
+    return an_fail(ctx_of(b->base.device), AN_ERR_ARG, "cpu: bytes %zu..%zu of a buffer that has %zu", offset, offset + nbytes,
+                   b->base.nbytes);
+}
+
+static an_status buffer_write(an_buffer *dst, size_t offset, const void *src, size_t nbytes)
+{
+    cpu_buffer *b = (cpu_buffer *)dst;
+    const an_status st = check_span(b, offset, nbytes);
+    if (!st && nbytes) memcpy(b->data + offset, src, nbytes);
+    return st;
+}
+
+static an_status buffer_read(an_buffer *src, size_t offset, void *dst, size_t nbytes)
+{
+    const cpu_buffer *b = (const cpu_buffer *)src;
+    const an_status st = check_span(b, offset, nbytes);
+    if (!st && nbytes) memcpy(dst, b->data + offset, nbytes);
+    return st;
+}
+
+/* --- programs ---------------------------------------------------------------------------------- */
+
+static void program_destroy(an_program *prog)
+{
+    if (!prog) return;
+    cpu_program *p = (cpu_program *)prog;
+    an_device *dev = p->base.device;
+    cpu_function_release(((cpu_device *)dev)->jit, &p->function);
+    an_mem_free(ctx_of(dev), p, sizeof *p);
+}
+
+static an_status compile_all(cpu_device *d, const an_kernel *const *kernels, size_t n, cpu_function *functions,
+                             an_program **out)
+{
+    an_ctx *ctx = d->base.ctx;
+    for (size_t i = 0; i < n; i++) {
+        cpu_program *p = an_mem_zalloc(ctx, sizeof *p);
+        if (!p) return AN_ERR_NOMEM;
+        p->base.device = (an_device *)d;
+        p->nparams = kernels[i]->nparams;
+        out[i] = (an_program *)p;
+    }
+    if (!d->jit) {
+        const an_status st = cpu_jit_create(ctx, &d->host, d->threads, &d->jit);
+        if (st) return st;
+    }
+    const an_status st = cpu_jit_compile(d->jit, kernels, n, functions);
+    for (size_t i = 0; i < n && !st; i++) ((cpu_program *)out[i])->function = functions[i];
+    return st;
+}
+
+static an_status compile(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out)
+{
+    an_ctx *ctx = ctx_of(dev);
+    size_t nbytes = 0;
+    if (n == 0) return AN_OK;
+    if (!an_size_mul(n, sizeof(cpu_function), &nbytes)) return an_fail(ctx, AN_ERR_NOMEM, "cpu: %zu kernels are too many", n);
+    cpu_function *functions = an_mem_zalloc(ctx, nbytes);
+    if (!functions) return AN_ERR_NOMEM;
+    for (size_t i = 0; i < n; i++) out[i] = NULL;
+    const an_status st = compile_all((cpu_device *)dev, kernels, n, functions, out);
+    for (size_t i = 0; i < n && st; i++) {
+        program_destroy(out[i]);
+        out[i] = NULL;
+    }
+    an_mem_free(ctx, functions, nbytes);
+    return st;
+}
+
+static an_status launch(an_program *prog, const an_launch *l)
+{
+    const cpu_program *p = (const cpu_program *)prog;
+    void *params[AN_KERNEL_PARAM_MAX];
+    for (uint32_t i = 0; i < p->nparams; i++)
+        params[i] = ((const cpu_buffer *)l->buffers[i])->data + (l->offsets ? l->offsets[i] : 0);
+    p->function.entry(params, l->vars);
+    return AN_OK;
+}
+
+static an_status wait(an_device *dev)
+{
+    (void)dev; /* launch returns when done */
+    return AN_OK;
+}
+
+static an_status source(an_device *dev, const an_kernel *kernel, void (*put)(void *user, const char *text), void *user)
+{
+    return cpu_jit_source(ctx_of(dev), &((cpu_device *)dev)->host, kernel, put, user);
+}
+
+const an_backend an_backend_cpu = {
+    .name = "cpu",
+    .open = device_open,
+    .close = device_close,
+    .buffer_create = buffer_create,
+    .buffer_destroy = buffer_destroy,
+    .write = buffer_write,
+    .read = buffer_read,
+    .compile = compile,
+    .program_destroy = program_destroy,
+    .launch = launch,
+    .wait = wait,
+    .source = source,
+};

@@ -1,0 +1,86 @@
+/* flow.c - loops, and what crosses lanes. */
+#include "backend/cpu/emit.h"
+
+#include <stdio.h>
+
+LLVMValueRef cpu_alloca(cpu_emit *e, LLVMTypeRef type)
+{
+    const LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+    LLVMPositionBuilderAtEnd(e->b, e->entry);
+    const LLVMValueRef cell = LLVMBuildAlloca(e->b, type, "");
+    LLVMPositionBuilderAtEnd(e->b, here);
+    return cell;
+}
+
+static bool is_positive(LLVMValueRef bound)
+{
+    return LLVMIsAConstantInt(bound) && LLVMConstIntGetSExtValue(bound) > 0;
+}
+
+/*   here: --(bound > 0)--> body: i = phi(0, i+1) ... i+1 < bound ? body : exit
+ * The test in front is left out where the bound is a positive constant. */
+an_status cpu_emit_range(cpu_emit *e, an_uop u)
+{
+    LLVMBuilderRef b = e->b;
+    const LLVMTypeRef i64 = LLVMInt64TypeInContext(e->llvm);
+    const LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
+    cpu_loop l = {.bound = cpu_value(e, an_uop_src(e->g, u, 0)),
+                  .body = LLVMAppendBasicBlockInContext(e->llvm, e->fn, "loop"),
+                  .exit = LLVMAppendBasicBlockInContext(e->llvm, e->fn, "exit")};
+    LLVMValueRef zero = LLVMConstInt(i64, 0, false);
+    LLVMBasicBlockRef from = here;
+    if (is_positive(l.bound))
+        LLVMBuildBr(b, l.body);
+    else
+        LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSGT, l.bound, zero, ""), l.body, l.exit);
+    LLVMPositionBuilderAtEnd(b, l.body);
+    char name[16];
+    (void)snprintf(name, sizeof name, "r%u", an_range_id(an_uop_arg(e->g, u)));
+    l.counter = LLVMBuildPhi(b, i64, name);
+    LLVMAddIncoming(l.counter, &zero, &from, 1);
+    if (!an_vec_push(e->ctx, &e->loops, l)) return AN_ERR_NOMEM;
+    return cpu_set_value(e, u, l.counter) ? AN_OK : AN_ERR_NOMEM;
+}
+
+an_status cpu_emit_end(cpu_emit *e)
+{
+    const cpu_loop l = e->loops.data[--e->loops.len];
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+    LLVMValueRef next = LLVMBuildNSWAdd(e->b, l.counter, LLVMConstInt(LLVMTypeOf(l.counter), 1, false), "");
+    LLVMAddIncoming(l.counter, &next, &here, 1);
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l.bound, ""), l.body, l.exit);
+    LLVMPositionBuilderAtEnd(e->b, l.exit);
+    return AN_OK;
+}
+
+/* Lanes from..from+n-1 of x. */
+static LLVMValueRef lanes_from(const cpu_emit *e, LLVMValueRef x, uint32_t from, uint32_t n)
+{
+    const LLVMTypeRef i32 = LLVMInt32TypeInContext(e->llvm);
+    if (n == 1) return LLVMBuildExtractElement(e->b, x, LLVMConstInt(i32, from, false), "");
+    LLVMValueRef mask[AN_LANES_MAX];
+    for (uint32_t i = 0; i < n; i++) mask[i] = LLVMConstInt(i32, from + i, false);
+    return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(mask, n), "");
+}
+
+/* Lane l takes lane l + ceil(n/2), until one is left. While the lanes are even in number whole halves are joined; the rest
+ * goes lane by lane. */
+LLVMValueRef cpu_hreduce(const cpu_emit *e, an_op op, an_dtype dtype, LLVMValueRef x)
+{
+    uint32_t n = cpu_lanes(LLVMTypeOf(x));
+    for (; n > 1 && n % 2 == 0; n /= 2) {
+        const LLVMValueRef halves[3] = {lanes_from(e, x, 0, n / 2), lanes_from(e, x, n / 2, n / 2)};
+        x = cpu_arith(e, op, dtype, halves);
+        if (!x) return NULL;
+    }
+    if (n == 1) return x;
+    LLVMValueRef lane[AN_LANES_MAX];
+    for (uint32_t l = 0; l < n; l++) lane[l] = lanes_from(e, x, l, 1);
+    for (; n > 1; n = (n + 1) / 2)
+        for (uint32_t l = 0; l < n / 2; l++) {
+            const LLVMValueRef pair[3] = {lane[l], lane[l + (n + 1) / 2]};
+            lane[l] = cpu_arith(e, op, dtype, pair);
+            if (!lane[l]) return NULL;
+        }
+    return lane[0];
+}

@@ -1,0 +1,211 @@
+/* kernel.c - one kernel: its functions, and the walk over its linear list.
+ *
+ * Two functions a kernel: the body, whose buffers are noalias arguments, and the entry, which takes them from an array and
+ * calls it. So a launch is one call whatever the number of buffers. */
+#include "backend/cpu/emit.h"
+
+#include <stdio.h>
+
+an_status cpu_unsupported(const cpu_emit *e, an_uop u)
+{
+    return an_fail(e->ctx, AN_ERR_INTERNAL, "cpu: kernel %s: there is no %s of %s", e->kernel->name,
+                   an_op_info_of(an_uop_op(e->g, u))->text, an_dtype_name(an_uop_dtype(e->g, u)));
+}
+
+static LLVMValueRef raw_value(const cpu_emit *e, an_uop u)
+{
+    return e->values.data[an_idmap_get(&e->value_of, u.id) - 1];
+}
+
+static LLVMValueRef ramp(const cpu_emit *e, LLVMValueRef base, uint32_t lanes)
+{
+    const LLVMTypeRef i64 = LLVMInt64TypeInContext(e->llvm);
+    LLVMValueRef step[AN_LANES_MAX];
+    for (uint32_t i = 0; i < lanes; i++) step[i] = LLVMConstInt(i64, i, false);
+    return LLVMBuildAdd(e->b, cpu_splat(e, base, lanes), LLVMConstVector(step, lanes), "");
+}
+
+/* An accumulator is kept as its cell; a ramp as its base, since most are only addresses. */
+LLVMValueRef cpu_value(const cpu_emit *e, an_uop u)
+{
+    const LLVMValueRef v = raw_value(e, u);
+    switch (an_uop_op(e->g, u)) {
+    case AN_OP_ACC: return LLVMBuildLoad2(e->b, cpu_reg_type(e, an_uop_dtype(e->g, u), an_uop_lanes(e->g, u)), v, "");
+    case AN_OP_RAMP: return ramp(e, v, an_uop_lanes(e->g, u));
+    default: return v;
+    }
+}
+
+bool cpu_set_value(cpu_emit *e, an_uop u, LLVMValueRef v)
+{
+    return an_vec_push(e->ctx, &e->values, v) && an_idmap_set(&e->value_of, e->ctx, u.id, (uint32_t)e->values.len);
+}
+
+static LLVMValueRef var_value(const cpu_emit *e, an_uop u)
+{
+    const LLVMTypeRef i64 = LLVMInt64TypeInContext(e->llvm);
+    for (uint32_t i = 0; i < e->kernel->nvars; i++) {
+        if (!an_uop_eq(e->kernel->vars[i], u)) continue;
+        LLVMValueRef at = LLVMConstInt(i64, i, false);
+        at = LLVMBuildInBoundsGEP2(e->b, i64, e->vars, &at, 1, "");
+        return LLVMBuildLoad2(e->b, i64, at, an_uop_name(e->g, u));
+    }
+    return NULL;
+}
+
+static LLVMValueRef vector(const cpu_emit *e, an_uop u)
+{
+    const LLVMTypeRef i32 = LLVMInt32TypeInContext(e->llvm);
+    const uint32_t lanes = an_uop_lanes(e->g, u);
+    LLVMValueRef v = LLVMGetPoison(cpu_reg_type(e, an_uop_dtype(e->g, u), lanes));
+    if (lanes == 1) return cpu_value(e, an_uop_src(e->g, u, 0));
+    for (uint32_t i = 0; i < lanes; i++)
+        v = LLVMBuildInsertElement(e->b, v, cpu_value(e, an_uop_src(e->g, u, i)), LLVMConstInt(i32, i, false), "");
+    return v;
+}
+
+static LLVMValueRef lane(const cpu_emit *e, an_uop u)
+{
+    const an_uop x = an_uop_src(e->g, u, 0);
+    if (an_uop_lanes(e->g, x) == 1) return cpu_value(e, x);
+    const LLVMTypeRef i32 = LLVMInt32TypeInContext(e->llvm);
+    return LLVMBuildExtractElement(e->b, cpu_value(e, x), LLVMConstInt(i32, an_uop_arg(e->g, u), false), "");
+}
+
+static LLVMValueRef elementwise(const cpu_emit *e, an_uop u)
+{
+    const an_op op = an_uop_op(e->g, u);
+    const uint32_t nsrc = an_uop_nsrc(e->g, u);
+    if (!an_op_has(op, AN_TRAIT_ELEM) || nsrc < 1 || nsrc > 3) return NULL;
+    LLVMValueRef s[3] = {NULL, NULL, NULL};
+    for (uint32_t i = 0; i < nsrc; i++) s[i] = cpu_value(e, an_uop_src(e->g, u, i));
+    const an_dtype from = an_uop_dtype(e->g, an_uop_src(e->g, u, op == AN_OP_WHERE ? 1 : 0)), to = an_uop_dtype(e->g, u);
+    if (op == AN_OP_CAST) return cpu_cast(e, from, to, s[0]);
+    if (op == AN_OP_BITCAST) return cpu_bitcast(e, from, to, s[0]);
+    return cpu_arith(e, op, from, s);
+}
+
+/* Values; NULL: there is none such. */
+static LLVMValueRef make_value(cpu_emit *e, an_uop u)
+{
+    const an_graph *g = e->g;
+    const uint32_t lanes = an_uop_lanes(g, u);
+    switch (an_uop_op(g, u)) {
+    case AN_OP_PARAM: return an_uop_arg(g, u) < e->kernel->nparams ? e->params[an_uop_arg(g, u)] : NULL;
+    case AN_OP_CONST: return cpu_const(e, an_uop_dtype(g, u), an_uop_const_value(g, u));
+    case AN_OP_VAR: return var_value(e, u);
+    case AN_OP_ACC: {
+        const LLVMValueRef init = cpu_value(e, an_uop_src(g, u, 0)), cell = cpu_alloca(e, LLVMTypeOf(init));
+        LLVMBuildStore(e->b, init, cell);
+        return cell;
+    }
+    case AN_OP_ACC_GET:
+    case AN_OP_RAMP: return cpu_value(e, an_uop_src(g, u, 0));
+    case AN_OP_BROADCAST: return cpu_splat(e, cpu_value(e, an_uop_src(g, u, 0)), lanes);
+    case AN_OP_LANE: return lane(e, u);
+    case AN_OP_VECTOR: return vector(e, u);
+    case AN_OP_HREDUCE:
+        return cpu_hreduce(e, an_reduce_op(an_uop_arg(g, u)), an_uop_dtype(g, u), cpu_value(e, an_uop_src(g, u, 0)));
+    default: return elementwise(e, u);
+    }
+}
+
+static an_status emit_one(cpu_emit *e, an_uop u)
+{
+    switch (an_uop_op(e->g, u)) {
+    case AN_OP_LOAD: return cpu_emit_load(e, u);
+    case AN_OP_STORE: return cpu_emit_store(e, u);
+    case AN_OP_RANGE: return cpu_emit_range(e, u);
+    case AN_OP_END: return cpu_emit_end(e);
+    case AN_OP_ACC_SET: {
+        const LLVMValueRef cell = raw_value(e, an_uop_src(e->g, u, 0));
+        LLVMBuildStore(e->b, cpu_value(e, an_uop_src(e->g, u, 1)), cell);
+        return AN_OK;
+    }
+    default: {
+        const LLVMValueRef v = make_value(e, u);
+        if (!v) return cpu_unsupported(e, u);
+        return cpu_set_value(e, u, v) ? AN_OK : AN_ERR_NOMEM;
+    }
+    }
+}
+
+static void add_attribute(const cpu_emit *e, LLVMValueRef fn, unsigned at, const char *name)
+{
+    const unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(fn, at, LLVMCreateEnumAttribute(e->llvm, kind, 0));
+}
+
+static LLVMValueRef add_function(const cpu_emit *e, const char *name, LLVMTypeRef type)
+{
+    const LLVMValueRef fn = LLVMAddFunction(e->module, name, type);
+    add_attribute(e, fn, (unsigned)LLVMAttributeFunctionIndex, "nounwind");
+    char width[16]; /* without this LLVM halves 64-byte vectors on machines that once ran slower with them */
+    (void)snprintf(width, sizeof width, "%u", 8 * e->host->vector_nbytes);
+    static const char key[] = "prefer-vector-width";
+    LLVMAddAttributeAtIndex(fn, (unsigned)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(e->llvm, key, (unsigned)strlen(key), width, (unsigned)strlen(width)));
+    return fn;
+}
+
+/* void name.body(ptr noalias p0, ..., ptr vars) */
+static LLVMTypeRef add_body(cpu_emit *e, const char *name)
+{
+    LLVMTypeRef args[AN_KERNEL_PARAM_MAX + 1];
+    const uint32_t n = e->kernel->nparams;
+    for (uint32_t i = 0; i <= n; i++) args[i] = LLVMPointerTypeInContext(e->llvm, 0);
+    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, n + 1, false);
+    char text[80];
+    (void)snprintf(text, sizeof text, "%.64s.body", name);
+    e->fn = add_function(e, text, type);
+    LLVMSetLinkage(e->fn, LLVMInternalLinkage);
+    for (uint32_t i = 0; i < n; i++) {
+        e->params[i] = LLVMGetParam(e->fn, i);
+        const int len = snprintf(text, sizeof text, "p%u", i);
+        LLVMSetValueName2(e->params[i], text, (size_t)len);
+        add_attribute(e, e->fn, i + 1, "noalias");
+    }
+    e->vars = LLVMGetParam(e->fn, n);
+    return type;
+}
+
+static void add_entry(const cpu_emit *e, const char *name, LLVMTypeRef body_type)
+{
+    LLVMTypeRef ptr = LLVMPointerTypeInContext(e->llvm, 0), args[2] = {ptr, ptr};
+    const LLVMValueRef fn = add_function(e, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, 2, false));
+    LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->llvm, fn, "entry"));
+    LLVMValueRef all[AN_KERNEL_PARAM_MAX + 1];
+    const uint32_t n = e->kernel->nparams;
+    for (uint32_t i = 0; i < n; i++) {
+        LLVMValueRef at = LLVMConstInt(LLVMInt64TypeInContext(e->llvm), i, false);
+        at = LLVMBuildInBoundsGEP2(e->b, ptr, LLVMGetParam(fn, 0), &at, 1, "");
+        all[i] = LLVMBuildLoad2(e->b, ptr, at, "");
+    }
+    all[n] = LLVMGetParam(fn, 1);
+    LLVMBuildCall2(e->b, body_type, e->fn, all, n + 1, "");
+    LLVMBuildRetVoid(e->b);
+}
+
+an_status cpu_emit_kernel(an_ctx *ctx, const cpu_host *host, LLVMContextRef llvm, LLVMModuleRef module,
+                          const an_kernel *kernel, const char *name)
+{
+    cpu_emit e = {.ctx = ctx, .host = host, .kernel = kernel, .g = kernel->graph, .llvm = llvm, .module = module};
+    e.b = LLVMCreateBuilderInContext(llvm);
+    const LLVMTypeRef body_type = add_body(&e, name);
+    e.entry = LLVMAppendBasicBlockInContext(llvm, e.fn, "entry");
+    const LLVMBasicBlockRef first = LLVMAppendBasicBlockInContext(llvm, e.fn, "start");
+    LLVMPositionBuilderAtEnd(e.b, first);
+    an_status st = AN_OK;
+    for (size_t i = 0; i < kernel->nlinear && !st; i++) st = emit_one(&e, kernel->linear[i]);
+    if (!st) {
+        LLVMBuildRetVoid(e.b);
+        LLVMPositionBuilderAtEnd(e.b, e.entry);
+        LLVMBuildBr(e.b, first);
+        add_entry(&e, name, body_type);
+    }
+    LLVMDisposeBuilder(e.b);
+    an_idmap_fini(&e.value_of, ctx);
+    an_vec_fini(ctx, &e.values);
+    an_vec_fini(ctx, &e.loops);
+    return st;
+}
