@@ -366,6 +366,7 @@ static void check_ends(up_file *f)
 
 static void check_rule(up_file *f, up_rule *r)
 {
+    const unsigned before = f->nerrors;
     if (r->is_grad) add_var(f, r, "g", NULL, r->pos);
     check_pattern(f, r, r->pattern);
     if (r->pattern->kind != UP_OP) {
@@ -385,7 +386,7 @@ static void check_rule(up_file *f, up_rule *r)
     if (r->nvars > UP_VARS_MAX) up_error(f, r->pos, "'%s' binds more than %d names", r->name, UP_VARS_MAX);
     for (size_t i = 0; i < r->nvars; i++) {
         const up_var *v = &r->vars[i];
-        if (v->first && v->uses == 0 && v->name[0] != '_')
+        if (f->nerrors == before && v->first && v->uses == 0 && v->name[0] != '_')
             up_error(f, v->pos, "'%s' is never used: write _ or _%s", v->name, v->name);
     }
 }

@@ -206,8 +206,8 @@ void up_out_fini(up_out *o)
     *o = (up_out){0};
 }
 
-UP_PRINTF(4, 0)
-static void message(up_file *f, up_pos at, const char *what, const char *fmt, va_list args)
+UP_PRINTF(3, 0)
+static void message(up_file *f, up_pos at, const char *fmt, va_list args)
 {
     up_out o = {f->messages, f->messages_len, f->messages_cap};
     const char *line = f->text, *end = f->text + f->len;
@@ -215,7 +215,7 @@ static void message(up_file *f, up_pos at, const char *what, const char *fmt, va
         if (*line == '\n') n++;
     size_t len = 0;
     while (line + len < end && line[len] != '\n') len++;
-    up_out_printf(&o, "%s:%u:%u: %s: ", f->path, at.line, at.col, what);
+    up_out_printf(&o, "%s:%u:%u: error: ", f->path, at.line, at.col);
     up_out_vprintf(&o, fmt, args);
     up_out_printf(&o, "\n%.*s\n", (int)len, line);
     for (unsigned i = 1; i < at.col; i++) up_out_printf(&o, i <= len && line[i - 1] == '\t' ? "\t" : " ");
@@ -231,16 +231,7 @@ void up_error(up_file *f, up_pos at, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    message(f, at, "error", fmt, args);
+    message(f, at, fmt, args);
     va_end(args);
     f->nerrors++;
-}
-
-void up_warning(up_file *f, up_pos at, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    message(f, at, "warning", fmt, args);
-    va_end(args);
-    f->nwarnings++;
 }

@@ -1,6 +1,6 @@
 /* main.c - upatc, the rule compiler:  upatc IN.upat -o OUT.c [--name SYMBOL] [--number N] | upatc IN.upat --table
  *
- * Exit status: 0 done (warnings included), 1 the rules are wrong, 2 the command line or a file is. */
+ * Exit status: 0 done, 1 the rules are wrong, 2 the command line or a file is. */
 #include "upatc.h"
 
 #include <stdio.h>

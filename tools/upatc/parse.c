@@ -131,7 +131,7 @@ static void next(parser *p)
         t.number = strtod(t.text, NULL);
         errno = 0;
         t.integer = is_float ? 0 : strtoll(t.text, NULL, 10);
-        if (!is_float && errno) t.kind = TOK_FLOAT;
+        if (!is_float && errno) t.kind = TOK_BAD;
     } else if (c == '"') {
         n = 1;
         while (p->at + n < p->f->len && peek(p, n) != '"' && peek(p, n) != '\n') n++;
@@ -245,6 +245,11 @@ static up_term *literal(parser *p)
     return t;
 }
 
+static bool is_shorthand(const char *text)
+{
+    return strcmp(text, "neg") == 0 || strcmp(text, "sub") == 0 || strcmp(text, "not") == 0;
+}
+
 /* ---- patterns ----------------------------------------------------------------------------------- */
 
 static up_term *pattern(parser *p);
@@ -262,6 +267,9 @@ static void pattern_op(parser *p, up_term *t)
     const int op = up_op_parse(t->op_text);
     if (op)
         t->ops = (uint64_t)1 << op;
+    else if (is_shorthand(t->op_text))
+        fail(p, p->tok.pos, "'%s' is a shorthand of results; in patterns write (mul x -1), (add x (mul y -1)), (xor x true)",
+             t->op_text);
     else if (!up_class_parse(t->op_text, &t->ops))
         fail(p, p->tok.pos, "there is no op and no class of ops called '%s'", t->op_text);
     next(p);
@@ -292,7 +300,7 @@ static void pattern_op(parser *p, up_term *t)
             continue;
         }
         up_term *src = pattern(p);
-        if (!p->failed && is(p, "...")) {
+        if (!p->failed && is(p, "...") && p->tok.follows) {
             up_term probe = {.dtypes = UP_ANY_DTYPE};
             if (src->kind == UP_VAR && src->dtypes == UP_ANY_DTYPE && !src->is_const && constraint(&probe, src->name)) {
                 src->dtypes = probe.dtypes;
@@ -535,11 +543,6 @@ static up_term *shorthand(parser *p, const char *text, up_pos pos, up_term *args
         return t;
     }
     return NULL;
-}
-
-static bool is_shorthand(const char *text)
-{
-    return strcmp(text, "neg") == 0 || strcmp(text, "sub") == 0 || strcmp(text, "not") == 0;
 }
 
 /* "(op:dtype-or-name src ...", after the bracket. */

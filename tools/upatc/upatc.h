@@ -130,7 +130,7 @@ typedef struct up_file {
     bool is_grad;
     char *messages; /* "file:line:col: error: ...", the line, a caret; NULL for none */
     size_t messages_len, messages_cap;
-    unsigned nerrors, nwarnings;
+    unsigned nerrors;
     struct up_block *blocks;
 } up_file;
 
@@ -144,7 +144,6 @@ char *up_strndup(up_file *f, const char *s, size_t n);
 /* Arrays of pointers grow by one. */
 void up_push(up_file *f, void *array, size_t *len, const void *item);
 void up_error(up_file *f, up_pos at, const char *fmt, ...) UP_PRINTF(3, 4);
-void up_warning(up_file *f, up_pos at, const char *fmt, ...) UP_PRINTF(3, 4);
 
 int up_op_parse(const char *text);              /* 0 if there is none */
 bool up_class_parse(const char *text, uint64_t *ops);
