@@ -55,13 +55,13 @@ an_status model_build(const model *m, an_graph *g, const model_options *o, model
     an_ctx *ctx = an_graph_ctx(g);
     an_init init = {.graph = g, .seed = o->seed};
     model_graphs r = {.net = m->net(&init)};
+    r.optim = make_optim(o, an_module_parameters(r.net), &r.lr); /* before the loss: it writes its learning rate */
     r.eval_images = an_tensor_from_host(g, AN_U8, AN_DIMS(o->eval_batch, m->features), NULL);
     r.eval_logits = an_module_forward(r.net, scaled(r.eval_images)); /* (eval_batch, classes) */
     r.images = an_tensor_from_host(g, AN_U8, AN_DIMS(o->batch, m->features), NULL);
     r.labels = an_tensor_from_host(g, AN_I32, AN_DIMS(o->batch), NULL);
     r.loss = an_cross_entropy(an_module_forward(r.net, scaled(r.images)), r.labels, NULL);
     if (!r.eval_logits || !r.loss) return an_ctx_status(ctx);
-    r.optim = make_optim(o, an_module_parameters(r.net), &r.lr);
     const an_status st = an_optim_minimize(r.optim, r.loss);
     if (st) return st;
     *out = r;
