@@ -26,7 +26,6 @@ typedef struct cpu_loop {
     cpu_value phi, bound;
 } cpu_loop;
 
-/* Function types that kernels and the C functions that they call have. */
 typedef struct cpu_render {
     an_ctx *ctx;
     LLVMContextRef llvm;
@@ -93,10 +92,10 @@ cpu_value cpu_acc(cpu_render *r, an_uop u);
 cpu_value cpu_acc_set(cpu_render *r, an_uop u);
 cpu_value cpu_acc_get(cpu_render *r, an_uop u);
 
-/* The C functions that kernels call by name: the first n lanes of src to dst. */
+/* The C functions that kernels may call, by name. */
 typedef struct cpu_symbol {
     const char *name;
-    void *address; /* of a function; POSIX lets a pointer hold it */
+    void (*fn)(void); /* of another type: only its address counts */
 } cpu_symbol;
 const cpu_symbol *cpu_symbols(size_t *n);
 
