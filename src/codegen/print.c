@@ -24,13 +24,12 @@ static bool is_atom(an_op op)
 
 static void put(printer *p, an_uop u)
 {
+    while (an_uop_op(p->g, u) == AN_OP_ACC_SET) u = an_uop_src(p->g, u, 0);
     const an_op op = an_uop_op(p->g, u);
     if (op == AN_OP_RANGE)
         an_str_printf(p->out, "r%u", an_range_id(an_uop_arg(p->g, u)));
     else if (is_atom(op))
         an_uop_print(p->out, p->g, u, 1);
-    else if (op == AN_OP_ACC_SET)
-        put(p, an_uop_src(p->g, u, 0));
     else
         an_str_printf(p->out, "%%%u", an_idmap_get(&p->at, u.id) - 1);
 }
