@@ -10,7 +10,7 @@ if [ -n "$vars" ]; then
     echo "variables that can be written:"; echo "$vars"; bad=1
 fi
 objdump -t "$1" | grep -q ' F .text' || { echo "no functions found in $1"; bad=1; }
-other=$(nm -D --defined-only "$2" | awk '$2 ~ /[A-Z]/ && $3 !~ /^an_/ { print $3 }')
+other=$(nm -D --defined-only "$2" | awk '$2 ~ /[A-Z]/ && $3 !~ /^(an_|__bss_start$|_edata$|_end$)/ { print $3 }')
 if [ -n "$other" ]; then
     echo "exported without the prefix an_:"; echo "$other"; bad=1
 fi
