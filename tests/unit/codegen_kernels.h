@@ -13,6 +13,8 @@ typedef struct kernel {
     an_dtype dtype[KERNEL_PARAMS_MAX];
     int64_t nelem[KERNEL_PARAMS_MAX];
     bool is_out[KERNEL_PARAMS_MAX];
+    an_uop var; /* a variable the bounds use, or none, and its value */
+    int64_t var_value;
 } kernel;
 
 static inline an_uop kernel_param(an_graph *g, kernel *k, an_dtype dtype, int64_t nelem, bool is_out)
@@ -244,6 +246,21 @@ static inline kernel kernel_flat(an_graph *g, int64_t m, int64_t n)
     const an_uop s[2] = {an_store(g, out, f, add(g, load(g, x, at2(g, j, m, i)), load(g, b, j)), AN_UOP_NONE),
                          an_store(g, total, an_index(g, 0), reduce(g, AN_OP_ADD, term, r), AN_UOP_NONE)};
     k.sink = an_sink(g, s, 2);
+    return k;
+}
+
+/* out[i, j] = x[i, j] / sum of row i, and cols[j] = sum of column j, over n x l where n is a variable, here of value n. */
+static inline kernel kernel_symbolic(an_graph *g, int64_t n, int64_t l)
+{
+    kernel k = {.var = an_uop_var(g, "n", 0, 100), .var_value = n};
+    const an_uop out = kernel_param(g, &k, AN_F32, n * l, true), cols = kernel_param(g, &k, AN_F32, l, true),
+                 x = kernel_param(g, &k, AN_F32, n * l, false), i = an_range(g, k.var, 0, AN_RANGE_LOOP), j = loop(g, l, 1),
+                 c = loop(g, l, 2), r = reduce_range(g, l, 3), s = an_range(g, k.var, 4, AN_RANGE_REDUCE);
+    const an_uop row = reduce(g, AN_OP_ADD, load(g, x, at2(g, i, l, r)), r);
+    const an_uop col = reduce(g, AN_OP_ADD, load(g, x, at2(g, s, l, c)), s);
+    const an_uop st[2] = {an_store(g, out, at2(g, i, l, j), an_binary(g, AN_OP_DIV, load(g, x, at2(g, i, l, j)), row), AN_UOP_NONE),
+                          an_store(g, cols, c, col, AN_UOP_NONE)};
+    k.sink = an_sink(g, st, 2);
     return k;
 }
 

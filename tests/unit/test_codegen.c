@@ -38,8 +38,8 @@ static size_t nbytes_of(const kernel *k, uint32_t slot)
     return (size_t)k->nelem[slot] * an_dtype_nbytes(k->dtype[slot]);
 }
 
-/* The outputs of one run on the interpreter, all slots one after another, as doubles; the caller frees. */
-static double *run_list(an_test *t, an_graph *g, const kernel *k, const an_uop_vec *list, size_t *n)
+/* The outputs of one run, all slots one after another, as doubles; the caller frees. */
+static double *run_list(an_test *t, const an_backend *backend, an_graph *g, const kernel *k, const an_uop_vec *list, size_t *n)
 {
     an_device *dev = NULL;
     an_program *prog = NULL;
@@ -47,7 +47,8 @@ static double *run_list(an_test *t, an_graph *g, const kernel *k, const an_uop_v
     an_kernel desc = {.name = "test", .graph = g, .sink = k->sink, .linear = list->data, .nlinear = list->len, .nparams = k->nparams};
     uint64_t state = 1;
     *n = 0;
-    CHECK_OK(t, an_backend_interp.open(t->ctx, NULL, &dev));
+    if (!an_uop_is_none(k->var)) desc.vars[desc.nvars++] = k->var;
+    CHECK_OK(t, backend->open(t->ctx, NULL, &dev));
     for (uint32_t s = 0; s < k->nparams; s++) {
         const size_t size = an_dtype_nbytes(k->dtype[s]);
         desc.params[s] = (an_kernel_param){k->dtype[s], true, k->is_out[s]};
@@ -55,31 +56,31 @@ static double *run_list(an_test *t, an_graph *g, const kernel *k, const an_uop_v
         CHECK(t, data);
         for (int64_t i = 0; i < k->nelem[s]; i++)
             an_scalar_store(k->dtype[s], input_value(k->dtype[s], &state), data + (size_t)i * size);
-        CHECK_OK(t, an_backend_interp.buffer_create(dev, nbytes_of(k, s), &bufs[s]));
-        if (nbytes_of(k, s)) CHECK_OK(t, an_backend_interp.write(bufs[s], 0, data, nbytes_of(k, s)));
+        CHECK_OK(t, backend->buffer_create(dev, nbytes_of(k, s), &bufs[s]));
+        if (nbytes_of(k, s)) CHECK_OK(t, backend->write(bufs[s], 0, data, nbytes_of(k, s)));
         if (k->is_out[s]) *n += (size_t)k->nelem[s];
         free(data);
     }
     const an_kernel *kernels[1] = {&desc};
-    CHECK_OK(t, an_backend_interp.compile(dev, kernels, 1, &prog));
-    CHECK_OK(t, an_backend_interp.launch(prog, &(an_launch){.buffers = bufs}));
-    CHECK_OK(t, an_backend_interp.wait(dev));
+    CHECK_OK(t, backend->compile(dev, kernels, 1, &prog));
+    CHECK_OK(t, backend->launch(prog, &(an_launch){.buffers = bufs, .vars = &k->var_value}));
+    CHECK_OK(t, backend->wait(dev));
     double *out = calloc(*n + 1, sizeof *out), *at = out;
     CHECK(t, out);
     for (uint32_t s = 0; s < k->nparams; s++) {
         const size_t size = an_dtype_nbytes(k->dtype[s]);
         unsigned char *data = calloc((size_t)k->nelem[s] + 1, size);
         CHECK(t, data);
-        if (k->is_out[s] && nbytes_of(k, s)) CHECK_OK(t, an_backend_interp.read(bufs[s], 0, data, nbytes_of(k, s)));
+        if (k->is_out[s] && nbytes_of(k, s)) CHECK_OK(t, backend->read(bufs[s], 0, data, nbytes_of(k, s)));
         for (int64_t i = 0; k->is_out[s] && i < k->nelem[s]; i++) {
             const an_scalar v = an_scalar_load(k->dtype[s], data + (size_t)i * size);
             *at++ = kind_of(k->dtype[s]) == AN_KIND_FLOAT ? v.f : (double)v.i;
         }
         free(data);
-        an_backend_interp.buffer_destroy(bufs[s]);
+        backend->buffer_destroy(bufs[s]);
     }
-    an_backend_interp.program_destroy(prog);
-    an_backend_interp.close(dev);
+    backend->program_destroy(prog);
+    backend->close(dev);
     return out;
 }
 
@@ -89,7 +90,7 @@ static double *run(an_test *t, an_graph *g, const kernel *k, an_codegen_opts opt
     CHECK(t, !an_uop_is_none(k->sink));
     CHECK_OK(t, an_codegen(g, k->sink, &opts, NULL, &list));
     CHECK(t, list.len < 1500);
-    double *out = run_list(t, g, k, &list, n);
+    double *out = run_list(t, &an_backend_interp, g, k, &list, n);
     an_vec_fini(t->ctx, &list);
     return out;
 }
@@ -171,6 +172,8 @@ static void reductions_inside_rows_agree_with_their_plain_form(an_test *t)
         check_same(t, g, "prefix", kernel_prefix(g, 4, n));
         check_same(t, g, "in place", kernel_normalize_in_place(g, 4, n));
         check_same(t, g, "nested", kernel_nested(g, n > 20 ? 6 : n, 16));
+        check_same(t, g, "symbolic", kernel_symbolic(g, n > 64 ? 20 : n, 40));
+        check_same(t, g, "symbolic", kernel_symbolic(g, 7, n > 100 ? 33 : n));
         check_same(t, g, "nested", kernel_nested(g, 5, n > 100 ? 33 : n));
     }
 }
@@ -227,6 +230,47 @@ static void f16_products_are_summed_in_f32(an_test *t)
     double *got = run(t, g, &k, plain, &n);
     CHECK(t, got[0] == 4000); /* in f16, 2048 + 1 is 2048 */
     free(got);
+}
+
+/* A list says which products are fused and in which order lanes are summed, so all backends compute the same bits. */
+static void the_cpu_gives_the_bits_of_the_interpreter(an_test *t)
+{
+#ifdef AN_HAVE_CPU
+    an_graph *g = an_test_graph(t);
+    const kernel ks[] = {kernel_elementwise(g, AN_F32, 1001),
+                         kernel_update(g, 77),
+                         kernel_conv(g, 100),
+                         kernel_flat(g, 6, 40),
+                         kernel_planes(g, 3, 7, 10),
+                         kernel_prefix(g, 4, 100),
+                         kernel_layernorm(g, 5, 70),
+                         kernel_argmax(g, 7, 50),
+                         kernel_symbolic(g, 9, 40),
+                         kernel_reduce(g, AN_OP_ADD, AN_F32, 1, 1001, false),
+                         kernel_reduce(g, AN_OP_ADD, AN_F16, 5, 100, false),
+                         kernel_reduce(g, AN_OP_MAX, AN_F32, 33, 17, true),
+                         kernel_matmul(g, AN_F32, 16, 48, 100, false, true, true),
+                         kernel_matmul(g, AN_F32, 17, 33, 29, false, false, false),
+                         kernel_matmul(g, AN_F32, 24, 112, 16, true, false, false),
+                         kernel_matmul(g, AN_F32, 33, 18, 40, true, true, false),
+                         kernel_matmul(g, AN_BF16, 9, 20, 64, false, true, false)};
+    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+        an_uop_vec list = {0};
+        size_t n = 0, m = 0;
+        CHECK_OK(t, an_codegen(g, ks[i].sink, &(an_codegen_opts){64, false}, NULL, &list));
+        double *want = run_list(t, &an_backend_interp, g, &ks[i], &list, &n);
+        double *got = run_list(t, &an_backend_cpu, g, &ks[i], &list, &m);
+        CHECK_EQ(t, m, n);
+        for (size_t e = 0; e < n; e++)
+            if (memcmp(&got[e], &want[e], sizeof *got) != 0)
+                an_test_fail(__FILE__, __LINE__, "kernel %zu: element %zu is %.17g, on the interpreter %.17g", i, e, got[e], want[e]);
+        free(got);
+        free(want);
+        an_vec_fini(t->ctx, &list);
+    }
+#else
+    (void)t;
+#endif
 }
 
 /* --- random kernels ------------------------------------------------------------------------------ */
@@ -501,6 +545,7 @@ static void every_failed_allocation_is_an_error(an_test *t)
 AN_TEST_MAIN(AN_CASE(elementwise_kernels_agree_with_their_plain_form), AN_CASE(reductions_agree_with_their_plain_form),
              AN_CASE(reductions_inside_rows_agree_with_their_plain_form), AN_CASE(matrix_products_agree_with_their_plain_form),
              AN_CASE(a_matrix_product_is_what_c_says), AN_CASE(f16_products_are_summed_in_f32),
+             AN_CASE(the_cpu_gives_the_bits_of_the_interpreter),
              AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(opts_use_lanes_and_tiles), AN_CASE(opts_leave_no_division_that_a_cut_removes),
              AN_CASE(lists_do_not_depend_on_what_else_the_graph_holds), AN_CASE(lists_are_as_they_were),
              AN_CASE(opts_refuse_with_a_sentence), AN_CASE(illegal_lists_are_told_from_legal_ones),

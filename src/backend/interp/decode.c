@@ -116,6 +116,7 @@ an_status interp_decode(an_ctx *ctx, const an_kernel *kernel, interp_program *p)
     memcpy(p->name, kernel->name, p->name_nbytes);
     p->nparams = kernel->nparams;
     p->nvars = kernel->nvars;
+    for (uint32_t i = 0; i < p->nvars; i++) p->var_regs[i] = UINT32_MAX; /* until the list has it */
     memcpy(p->params, kernel->params, sizeof p->params);
     for (size_t i = 0; i < kernel->nlinear && !st; i++) st = decode_one(&d, kernel->linear[i]);
     an_idmap_fini(&d.reg_of, ctx);

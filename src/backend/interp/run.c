@@ -155,7 +155,8 @@ an_status interp_run(an_ctx *ctx, interp_program *p, const an_launch *launch)
         m.data[i] = b->data + offset;
         m.count[i] = (int64_t)((b->base.nbytes - offset) / an_dtype_nbytes(p->params[i].dtype));
     }
-    for (uint32_t i = 0; i < p->nvars; i++) m.regs[p->var_regs[i]].i = launch->vars[i];
+    for (uint32_t i = 0; i < p->nvars; i++)
+        if (p->var_regs[i] != UINT32_MAX) m.regs[p->var_regs[i]].i = launch->vars[i];
     const an_status st = execute(&m);
     an_mem_free(ctx, m.regs, nbytes);
     return st;
