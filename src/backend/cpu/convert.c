@@ -190,13 +190,6 @@ LLVMValueRef cpu_cast(const cpu_emit *e, an_dtype from, an_dtype to, LLVMValueRe
 
 LLVMValueRef cpu_bitcast(const cpu_emit *e, an_dtype from, an_dtype to, LLVMValueRef x)
 {
-    LLVMValueRef bits = cpu_to_bits(e, from, x);
-    const LLVMTypeRef ints = cpu_int_type(e, (uint32_t)(8 * an_dtype_nbytes(from)), LLVMTypeOf(x));
-    if (from == AN_F32 || from == AN_F64) { /* there is one NaN */
-        const uint64_t nan = from == AN_F32 ? 0x7fc00000u : (uint64_t)0x7ff8 << 48;
-        bits = LLVMBuildBitCast(e->b, bits, ints, "");
-        bits = select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), cpu_int(ints, nan), bits);
-    }
     const LLVMTypeRef type = cpu_mem_type(e, to, cpu_lanes(LLVMTypeOf(x)));
-    return cpu_from_bits(e, to, LLVMBuildBitCast(e->b, bits, type, ""));
+    return cpu_from_bits(e, to, LLVMBuildBitCast(e->b, cpu_to_bits(e, from, x), type, ""));
 }

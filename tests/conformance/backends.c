@@ -1,0 +1,50 @@
+/* backends.c - the backends under test, as a table. */
+#include "conformance.h"
+
+#include "backend/backends.h"
+
+static const an_backend *const backends[] = {
+    &an_backend_interp,
+#ifdef AN_HAVE_CPU
+    &an_backend_cpu,
+#endif
+};
+
+const an_backend *const *conf_backends(size_t *n)
+{
+    *n = sizeof backends / sizeof backends[0];
+    return backends;
+}
+
+void conf_open(an_test *t, conf_devices *d)
+{
+    *d = (conf_devices){0};
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        const an_device_desc desc = {0};
+        d->backend[i] = backends[i];
+        CHECK_OK(t, backends[i]->open(t->ctx, &desc, &d->device[i]));
+        d->n++;
+    }
+}
+
+void conf_close(conf_devices *d)
+{
+    for (size_t i = 0; i < d->n; i++) d->backend[i]->close(d->device[i]);
+}
+
+an_status conf_run(const conf_devices *d, size_t which, an_program *program, const conf_buffer *buffers, size_t n,
+                   const int64_t *vars)
+{
+    const an_backend *b = d->backend[which];
+    an_buffer *made[CONF_PARAMS_MAX] = {NULL};
+    an_status st = AN_OK;
+    for (size_t i = 0; i < n && !st; i++) {
+        st = b->buffer_create(d->device[which], buffers[i].nbytes, &made[i]);
+        if (!st) st = b->write(made[i], 0, buffers[i].data, buffers[i].nbytes);
+    }
+    if (!st) st = b->launch(program, &(an_launch){.buffers = made, .vars = vars});
+    if (!st) st = b->wait(d->device[which]);
+    for (size_t i = 0; i < n && !st; i++) st = b->read(made[i], 0, buffers[i].data, buffers[i].nbytes);
+    for (size_t i = 0; i < n; i++) b->buffer_destroy(made[i]);
+    return st;
+}
