@@ -104,8 +104,9 @@ static an_interval of_floormod(an_interval x, an_interval y)
     if (x.lo >= 0) r.hi = min64(r.hi, x.hi);
     if (y.lo != y.hi || is_inf(x.lo) || is_inf(x.hi)) return r;
     const int64_t q = ext_floordiv(x.lo, y.lo);
-    if (q == ext_floordiv(x.hi, y.lo)) return (an_interval){x.lo - q * y.lo, x.hi - q * y.lo};
-    return r;
+    int64_t start = 0; /* of the period that x lies in, if it is one */
+    if (q != ext_floordiv(x.hi, y.lo) || __builtin_mul_overflow(q, y.lo, &start)) return r;
+    return (an_interval){x.lo - start, x.hi - start};
 }
 
 static an_interval of_imod(an_interval x, an_interval y)

@@ -23,6 +23,13 @@ static bool bucket(an_interval v, int64_t d, int64_t *k)
     return *k == an_int_floor_div(v.hi, d);
 }
 
+/* c - k*d; false if that does not fit. */
+static bool less_multiple(int64_t *c, int64_t k, int64_t d)
+{
+    int64_t kd = 0;
+    return !__builtin_mul_overflow(k, d, &kd) && !__builtin_sub_overflow(*c, kd, c);
+}
+
 /* S into Q and R; R's constant is in 0..d-1. */
 static void split(const an_lin *s, int64_t d, an_lin *q, an_lin *r)
 {
@@ -43,7 +50,8 @@ static void reduce(an_rewriter *rw, an_lin *r, int64_t d, an_lin *q, bool *ok)
     for (uint32_t i = 0; i < r->n; i++) {
         int64_t m = an_int_floor_mod(r->term[i].c, d);
         if (m > d / 2) m -= d;
-        *ok = *ok && an_lin_add_term(rw, q, r->term[i].x, (r->term[i].c - m) / d);
+        int64_t whole = 0;
+        *ok = *ok && !__builtin_sub_overflow(r->term[i].c, m, &whole) && an_lin_add_term(rw, q, r->term[i].x, whole / d);
         r->term[i].c = m;
     }
 }
@@ -78,8 +86,7 @@ static bool nest(an_rewriter *rw, const an_lin *r, int64_t d, int64_t *g, an_lin
         take_out(r, *g, a, b);
         if (!bucket(an_lin_bounds(rw, b), *g, &k)) continue;
         a->c = k;
-        b->c -= k * *g;
-        return true;
+        return less_multiple(&b->c, k, *g);
     }
     return false;
 }
@@ -147,15 +154,13 @@ an_uop an_rule_mod_sum(an_rewriter *rw, an_uop n)
     if (!operands(rw, n, &s, &d)) return AN_UOP_NONE;
     split(&s, d, &q, &r);
     if (bucket(an_lin_bounds(rw, &r), d, &k)) {
-        r.c -= k * d;
-        return an_lin_build(rw, &r, AN_LIN_EXACT);
+        return less_multiple(&r.c, k, d) ? an_lin_build(rw, &r, AN_LIN_EXACT) : AN_UOP_NONE;
     }
     an_lin rr = r, qq = q;
     bool ok = true;
     reduce(rw, &rr, d, &qq, &ok);
     if (ok && bucket(an_lin_bounds(rw, &rr), d, &k)) {
-        rr.c -= k * d;
-        return an_lin_build(rw, &rr, AN_LIN_EXACT);
+        return less_multiple(&rr.c, k, d) ? an_lin_build(rw, &rr, AN_LIN_EXACT) : AN_UOP_NONE;
     }
     an_lin a, b;
     int64_t g = an_rule_gcd(rw, an_lin_gcd(rw, &r), d);
