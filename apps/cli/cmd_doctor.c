@@ -105,10 +105,12 @@ static void look_at_data(report *r)
     for (size_t i = 0; i < cli_dataset_count(); i++) {
         const cli_dataset_info *d = cli_dataset_get(i);
         row *x = add(r, "data", d->name, OK);
+        if (cli_package_dir(d, dir, sizeof dir)) {
+            snprintf(x->text, sizeof x->text, "%.500s", dir);
+            continue;
+        }
         const int n = has_cache ? snprintf(dir, sizeof dir, "%s/%s", cache, d->name) : -1;
-        if (d->package_dir && cli_dataset_is_complete(d->package_dir, NULL)) {
-            snprintf(x->text, sizeof x->text, "%s", d->package_dir);
-        } else if (n > 0 && (size_t)n < sizeof dir && cli_dataset_is_complete(dir, NULL)) {
+        if (n > 0 && (size_t)n < sizeof dir && cli_dataset_is_complete(dir, NULL)) {
             snprintf(x->text, sizeof x->text, "%.500s", dir);
         } else {
             x->verdict = d->package ? MISSING : NOTE;

@@ -74,6 +74,14 @@ bool cli_dataset_is_complete(const char *dir, const char **missing)
     return true;
 }
 
+bool cli_package_dir(const cli_dataset_info *info, char *out, size_t size)
+{
+    const char *root = getenv("ANNEAL_TEST_ROOT");
+    if (!info->package_dir) return false;
+    const int n = snprintf(out, size, "%s%s", root ? root : "", info->package_dir);
+    return n > 0 && (size_t)n < size && cli_dataset_is_complete(out, NULL);
+}
+
 bool cli_cache_dir(char *out, size_t size)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -133,7 +141,7 @@ static int fetch_file(an_ctx *ctx, const cli_dataset_info *info, const char *dir
         if (!base || (mirror && mirror[0] && i > 0)) break;
         snprintf(url, sizeof url, "%s/%s", base, name);
         an_ctx_clear_error(ctx);
-        if (!b.live) fprintf(stderr, "fetching %s\n", url);
+        if (!b.live) cli_note("fetching %s", url);
         st = an_download(ctx, &(an_download_desc){.url = url, .path = path, .sha256 = info->sha256[file],
                                                   .nbytes_max = 64u << 20, .progress = draw_bar, .user = &b});
         if (b.live) fputs("\r\x1b[K", stderr);
@@ -200,8 +208,8 @@ static int place_dir(const char *dir, cli_place *out, cli_error *e)
 static int place_named(an_ctx *ctx, const cli_dataset_info *info, cli_place *out, cli_error *e)
 {
     char cache[CLI_PATH_MAX], dir[CLI_PATH_MAX];
-    if (info->package_dir && cli_dataset_is_complete(info->package_dir, NULL)) {
-        set_place(out, info, info->title, info->package_dir);
+    if (cli_package_dir(info, dir, sizeof dir)) {
+        set_place(out, info, info->title, dir);
         return 0;
     }
     if (!cli_cache_dir(cache, sizeof cache))

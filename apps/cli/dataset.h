@@ -41,6 +41,8 @@ typedef struct cli_place {
  * Returns 0, or a code with the sentence in e. */
 int cli_dataset_place(an_ctx *ctx, const char *preset, const char *data, cli_place *out, cli_error *e);
 
+/* The folder of the Debian package, if all is in it. Tests put ANNEAL_TEST_ROOT in front, to be without the package. */
+bool cli_package_dir(const cli_dataset_info *info, char *out, size_t size);
 /* The folder for downloads: $XDG_CACHE_HOME/anneal or ~/.cache/anneal; false without a home. */
 bool cli_cache_dir(char *out, size_t size);
 /* The path of a file in dir, plain or .gz, whichever is there (plain first); false if neither is. */

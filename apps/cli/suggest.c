@@ -36,7 +36,8 @@ const char *cli_suggest(const char *typed, const char *const *words, size_t n)
         const size_t len_word = strlen(words[i]);
         if (len_word > WORD_MAX) continue;
         const size_t d = distance(typed, len, words[i], len_word);
-        if (d < best_distance && d < len_word) {
+        const bool is_tie = best && d == best_distance && best[0] != typed[0] && words[i][0] == typed[0];
+        if ((d < best_distance || is_tie) && d < len_word) { /* equally near: the one that begins alike */
             best = words[i];
             best_distance = d;
         }

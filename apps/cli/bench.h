@@ -1,0 +1,45 @@
+/* bench.h - benchmarks of `anneal bench`: programs with a count of operations and bytes, the machine's measured peak, and
+ * OpenBLAS to compare with. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "cli.h"
+
+#include <anneal/nn.h>
+
+typedef struct bench_size {
+    int64_t m, n, k;
+    const char *layout; /* of matmul: nn, nt (B is stored (n, k)), tn (A is stored (k, m)) */
+} bench_size;
+
+/* A program to time. Bytes: each input and output once. */
+typedef struct bench_case {
+    const char *name;
+    const char *about;
+    bench_size preset;
+    /* Builds it; false with the sentence in the graph's context. */
+    bool (*build)(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes);
+} bench_case;
+enum { BENCH_OUTS = 16 };
+
+size_t bench_count(void);
+const bench_case *bench_get(size_t i);
+
+/* What one core of this machine does at best, measured now: fused multiply-adds from registers, and copying memory that
+ * fits no cache (bytes read plus written). */
+double bench_peak_flops(void);
+double bench_peak_bytes(void);
+double bench_clock(void);
+
+/* Row-major data of the benchmarks: the same numbers each time, around 0. */
+float *bench_data(size_t n);
+
+/* OpenBLAS, opened at run time, with one thread. NULL with a sentence in e. Its core type is set where the library would
+ * not know this processor and fall back to slow code. */
+typedef struct bench_blas bench_blas;
+bench_blas *bench_blas_open(cli_error *e);
+void bench_blas_close(bench_blas *b);
+const char *bench_blas_name(const bench_blas *b); /* what it says of itself */
+void bench_blas_matmul(const bench_blas *b, const bench_size *s, const float *x, const float *y, float *out);
+
+#endif

@@ -1,0 +1,162 @@
+/* bench_machine.c - what to measure against: the machine's own peak, and OpenBLAS. */
+#define _GNU_SOURCE
+#include "bench.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double bench_clock(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* --- peak -------------------------------------------------------------------------------------- */
+
+typedef float lanes __attribute__((vector_size(64), aligned(64))); /* what is narrower is made of several */
+
+enum { ACCS = 10, ROUNDS = 200000 };
+
+#define FMA_LOOP                                                                                                           \
+    lanes acc[ACCS];                                                                                                       \
+    const lanes x = {0.999f}, y = {0.001f};                                                                                \
+    memset(acc, 0, sizeof acc);                                                                                            \
+    for (int r = 0; r < ROUNDS; r++)                                                                                       \
+        for (int i = 0; i < ACCS; i++) acc[i] = acc[i] * x + y;                                                            \
+    for (int i = 1; i < ACCS; i++) acc[0] += acc[i];                                                                       \
+    memcpy(out, &acc[0], sizeof(float))
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* The compiler may fuse here, and only here: it is what is measured. */
+__attribute__((target("avx512f"), optimize("fp-contract=fast"), noinline)) static void fma_avx512(float *out)
+{
+    FMA_LOOP;
+}
+__attribute__((target("avx2,fma"), optimize("fp-contract=fast"), noinline)) static void fma_avx2(float *out)
+{
+    FMA_LOOP;
+}
+#endif
+
+__attribute__((noinline)) static void fma_plain(float *out)
+{
+    FMA_LOOP;
+}
+
+double bench_peak_flops(void)
+{
+    void (*loop)(float *out) = fma_plain;
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f"))
+        loop = fma_avx512;
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        loop = fma_avx2;
+#endif
+    double best = 0;
+    float sink = 0;
+    for (int r = 0; r < 7; r++) {
+        const double t = bench_clock();
+        loop(&sink);
+        const double rate = 2.0 * 16 * ACCS * ROUNDS / (bench_clock() - t);
+        if (rate > best) best = rate;
+    }
+    return sink > 1e30f ? 0 : best;
+}
+
+double bench_peak_bytes(void)
+{
+    const size_t n = (size_t)64 << 20;
+    char *a = malloc(n), *b = malloc(n);
+    double best = 0;
+    if (a && b) {
+        memset(a, 1, n);
+        memset(b, 2, n);
+        for (int r = 0; r < 7; r++) {
+            const double t = bench_clock();
+            memcpy(b, a, n);
+            const double rate = 2.0 * (double)n / (bench_clock() - t);
+            if (rate > best) best = rate;
+        }
+    }
+    free(a);
+    free(b);
+    return best;
+}
+
+/* --- OpenBLAS ---------------------------------------------------------------------------------- */
+
+typedef void sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+                      int ldb, float beta, float *c, int ldc);
+
+struct bench_blas {
+    void *lib;
+    sgemm_fn *sgemm;
+    const char *name;
+};
+
+/* Old versions do not know new processors and take the slowest kernels; the newest core type they do know is right. */
+static void choose_core_type(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    const char *type = NULL;
+    if (__builtin_cpu_supports("avx512bf16"))
+        type = "SAPPHIRERAPIDS";
+    else if (__builtin_cpu_supports("avx512f"))
+        type = "SKYLAKEX";
+    else if (__builtin_cpu_supports("avx2"))
+        type = "HASWELL";
+    if (type) setenv("OPENBLAS_CORETYPE", type, 0);
+#endif
+}
+
+/* A function by name; ISO C has no cast from an object pointer to a function's, POSIX says the bits are the same. */
+static bool find(void *lib, const char *name, void *fn, size_t size)
+{
+    void *p = dlsym(lib, name);
+    if (p) memcpy(fn, &p, size);
+    return p != NULL;
+}
+
+bench_blas *bench_blas_open(cli_error *e)
+{
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+    bench_blas *b = calloc(1, sizeof *b);
+    if (!b) {
+        cli_fail(e, AN_ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    choose_core_type();
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    for (size_t i = 0; i < CLI_COUNT(names) && !b->lib; i++) b->lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!b->lib || !find(b->lib, "cblas_sgemm", &b->sgemm, sizeof b->sgemm)) {
+        cli_fail(e, AN_ERR_UNSUPPORTED, "bench: OpenBLAS is not installed; on Debian and Ubuntu: apt-get install libopenblas0-pthread");
+        bench_blas_close(b);
+        return NULL;
+    }
+    char *(*config)(void) = NULL;
+    b->name = find(b->lib, "openblas_get_config", &config, sizeof config) ? config() : "OpenBLAS";
+    return b;
+}
+
+void bench_blas_close(bench_blas *b)
+{
+    if (!b) return;
+    if (b->lib) dlclose(b->lib);
+    free(b);
+}
+
+const char *bench_blas_name(const bench_blas *b)
+{
+    return b->name;
+}
+
+void bench_blas_matmul(const bench_blas *b, const bench_size *s, const float *x, const float *y, float *out)
+{
+    enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
+    const bool ta = s->layout[0] == 't', tb = s->layout[1] == 't';
+    const int m = (int)s->m, n = (int)s->n, k = (int)s->k;
+    b->sgemm(ROW_MAJOR, ta ? TRANS : NO_TRANS, tb ? TRANS : NO_TRANS, m, n, k, 1, x, ta ? m : k, y, tb ? k : n, 0, out, n);
+}
