@@ -39,7 +39,6 @@ accept() {
 check() { # NAME, then a command that must succeed
     name=$1
     shift
-    : >"$dir/err"
     if "$@"; then pass; else fail "$name"; fi
 }
 
@@ -109,6 +108,14 @@ bad 6 "train-images-idx3-ubyte: is truncated: it ends at byte 0"
 # --- downloads --------------------------------------------------------------------------------------------------
 ANNEAL_OFFLINE=1 refuse 7 "ANNEAL_OFFLINE" train mlp --data mnist --steps 1
 ANNEAL_MIRROR=http://127.0.0.1:1 refuse 1 "only https" train mlp --data mnist --steps 1 2>/dev/null
+export ANNEAL_TEST_ROOT="$dir"
+ANNEAL_OFFLINE=1 refuse 7 "sudo apt-get install dataset-fashion-mnist" train mlp --steps 1
+export ANNEAL_TEST_HTTP=1 ANNEAL_MIRROR=http://127.0.0.1:1 # nothing listens there
+refuse 5 "cannot be fetched" train mlp --data fashion-mnist --steps 1
+accept "of SYNTHETIC data: no real images" train mlp --steps 1
+check "falling back to synthetic data is not said at once" grep -q "training on SYNTHETIC data instead" "$dir/err"
+accept '"synthetic": true' train mlp --steps 1 --json
+unset ANNEAL_TEST_HTTP ANNEAL_MIRROR ANNEAL_TEST_ROOT
 files() { [ -z "$(find "$dir/cache" -type f 2>/dev/null)" ]; }
 check "a failed download leaves files in the cache" files
 

@@ -163,13 +163,14 @@ static void help_names_every_option_and_wins(void **state)
 static void near_words_are_suggested_and_far_ones_are_not(void **state)
 {
     (void)state;
-    static const char *const words[] = {"mlp", "train", "kernels", "cpu", "interp"};
+    static const char *const words[] = {"mlp", "train", "kernels", "cpu", "interp", "pad", "add"};
     const size_t n = CLI_COUNT(words);
     assert_string_equal(cli_suggest("mpl", words, n), "mlp"); /* swapped: one edit */
     assert_string_equal(cli_suggest("trian", words, n), "train");
     assert_string_equal(cli_suggest("kernel", words, n), "kernels");
     assert_string_equal(cli_suggest("cpuu", words, n), "cpu");
     assert_string_equal(cli_suggest("int", words, n), "interp");
+    assert_string_equal(cli_suggest("ad", words, n), "add"); /* as near as pad, and it begins alike */
     assert_null(cli_suggest("zebra", words, n));
     assert_null(cli_suggest("", words, n));
 }
