@@ -151,20 +151,23 @@ static bool binds(const tuner *t, an_uop u, an_uop range)
     return false;
 }
 
+/* Is the node at position i a load that varies with what a REDUCE binds? */
+static bool is_load_inside(const tuner *t, size_t i, an_uop reduce)
+{
+    if (an_uop_op(t->g, t->d.order.data[i]) != AN_OP_LOAD) return false;
+    for (uint32_t s = 1; s < an_uop_nsrc(t->g, reduce); s++)
+        if (an_rangeset_has(&t->d.deps[i], an_dag_range_at(&t->d, an_uop_src(t->g, reduce, s)))) return true;
+    return false;
+}
+
 /* A LOOP range that some load inside a reduction over range r does not vary with, but the reduction does: copies along
  * it would share that load. */
 static bool is_shared_along(const tuner *t, an_uop reduce, size_t loop)
 {
     const size_t value = an_dag_pos(&t->d, an_uop_src(t->g, reduce, 0));
     if (kind_of(t, loop) != AN_RANGE_LOOP || !an_rangeset_has(&t->d.deps[value], loop)) return false;
-    /* Loads below the value that vary with its reduce ranges: few, so a walk over the order will do. */
-    for (size_t i = 0; i <= value; i++) {
-        if (an_uop_op(t->g, t->d.order.data[i]) != AN_OP_LOAD) continue;
-        bool varies = false;
-        for (uint32_t s = 1; s < an_uop_nsrc(t->g, reduce); s++)
-            varies = varies || an_rangeset_has(&t->d.deps[i], an_dag_range_at(&t->d, an_uop_src(t->g, reduce, s)));
-        if (varies && !an_rangeset_has(&t->d.deps[i], loop)) return true;
-    }
+    for (size_t i = 0; i <= value; i++)
+        if (is_load_inside(t, i, reduce) && !an_rangeset_has(&t->d.deps[i], loop)) return true;
     return false;
 }
 
@@ -282,11 +285,7 @@ static double tile_cost(const tuner *t, an_uop reduce, size_t a, int64_t fa, siz
     double kept = 0, passing = 0;
     const double accs = (double)(fa * fb);
     for (size_t i = 0; i <= value; i++) {
-        if (an_uop_op(t->g, t->d.order.data[i]) != AN_OP_LOAD) continue;
-        bool varies = false;
-        for (uint32_t s = 1; s < an_uop_nsrc(t->g, reduce); s++)
-            varies = varies || an_rangeset_has(&t->d.deps[i], an_dag_range_at(&t->d, an_uop_src(t->g, reduce, s)));
-        if (!varies) continue;
+        if (!is_load_inside(t, i, reduce)) continue;
         const bool with_a = a != AN_RANGES_MAX && an_rangeset_has(&t->d.deps[i], a);
         const bool with_b = b != AN_RANGES_MAX && an_rangeset_has(&t->d.deps[i], b);
         const double n = (with_a ? (double)fa : 1) * (with_b ? (double)fb : 1);
@@ -308,48 +307,55 @@ static double with_tail(double main, double tail, int64_t n, int64_t f)
     return share > 0 ? main * (1 - share) + tail * share + 0.02 : main;
 }
 
+/* Factors of two ranges (indices into dag.ranges; AN_RANGES_MAX: none). */
+typedef struct tile_choice {
+    size_t a, b;
+    int64_t fa, fb;
+    double cost;
+} tile_choice;
+
+static int64_t bound_at(const tuner *t, size_t r)
+{
+    return r == AN_RANGES_MAX ? 1 : an_range_bound(t->g, t->d.ranges.data[r]);
+}
+
+/* The cheapest factors of a and b, if they beat *best. */
+static void try_factors(const tuner *t, an_uop reduce, size_t a, size_t b, tile_choice *best)
+{
+    const int64_t na = bound_at(t, a), nb = bound_at(t, b);
+    const int64_t accs_max = t->vector_nbytes >= 64 ? 24 : 12; /* of 32 or 16 registers */
+    for (int64_t fa = 1; fa <= FACTOR_MAX && fa <= na; fa++)
+        for (int64_t fb = 1; fb <= FACTOR_MAX && fb <= nb; fb++) {
+            if (fa * fb > accs_max || (na % fa && na < 4 * fa) || (nb % fb && nb < 4 * fb)) continue;
+            double cost = with_tail(tile_cost(t, reduce, a, fa, b, fb), tile_cost(t, reduce, a, 1, b, fb), na, fa);
+            cost = with_tail(cost, tile_cost(t, reduce, a, fa, b, 1), nb, fb);
+            if (cost >= best->cost - 1e-9) continue;
+            const double tails = (na % fa ? 1.25 : 1.0) * (nb % fb ? 1.25 : 1.0);
+            if (nodes_after(t, a, (double)fa, b, (double)fb) * tails > NODES_MAX) continue;
+            *best = (tile_choice){a, b, fa, fb, cost};
+        }
+}
+
 static an_status tile(tuner *t)
 {
     const an_uop reduce = dominant(t);
     size_t axes[AN_RANGES_MAX], n = 0;
     if (an_uop_is_none(reduce)) return AN_OK;
     for (size_t r = 0; r < t->d.ranges.len; r++)
-        if (an_range_bound(t->g, t->d.ranges.data[r]) >= 2 && is_shared_along(t, reduce, r)) axes[n++] = r;
-    const int64_t accs_max = t->vector_nbytes >= 64 ? 24 : 12;
-    const double limit = NODES_MAX;
-    size_t best_a = AN_RANGES_MAX, best_b = AN_RANGES_MAX;
-    int64_t best_fa = 1, best_fb = 1;
-    double best = tile_cost(t, reduce, AN_RANGES_MAX, 1, AN_RANGES_MAX, 1) * 0.95;
+        if (bound_at(t, r) >= 2 && is_shared_along(t, reduce, r)) axes[n++] = r;
+    tile_choice best = {AN_RANGES_MAX, AN_RANGES_MAX, 1, 1, 0};
+    best.cost = tile_cost(t, reduce, AN_RANGES_MAX, 1, AN_RANGES_MAX, 1) * 0.95; /* what a tile must be worth */
     for (size_t i = 0; i < n; i++) {
-        const size_t a = axes[i];
-        const int64_t na = an_range_bound(t->g, t->d.ranges.data[a]);
-        for (size_t j = i; j < n; j++) {
-            const size_t b = j == i ? AN_RANGES_MAX : axes[j];
-            const int64_t nb = j == i ? 1 : an_range_bound(t->g, t->d.ranges.data[b]);
-            for (int64_t fa = 1; fa <= FACTOR_MAX && fa <= na; fa++) {
-                for (int64_t fb = 1; fb <= FACTOR_MAX && fb <= nb; fb++) {
-                    if (fa * fb > accs_max || (na % fa && na < 4 * fa) || (nb % fb && nb < 4 * fb)) continue;
-                    double cost = with_tail(tile_cost(t, reduce, a, fa, b, fb), tile_cost(t, reduce, a, 1, b, fb), na, fa);
-                    cost = with_tail(cost, tile_cost(t, reduce, a, fa, b, 1), nb, fb);
-                    if (cost >= best - 1e-9) continue;
-                    const double copies = (na % fa ? 2.0 : 1.0) * (nb % fb ? 2.0 : 1.0);
-                    if (nodes_after(t, a, (double)fa, b, (double)fb) * (copies > 1 ? 1.25 * copies / 2 : 1) > limit)
-                        continue;
-                    best = cost;
-                    best_a = a, best_fa = fa;
-                    best_b = b, best_fb = fb;
-                }
-            }
-        }
+        try_factors(t, reduce, axes[i], AN_RANGES_MAX, &best);
+        for (size_t j = i + 1; j < n; j++) try_factors(t, reduce, axes[i], axes[j], &best);
     }
-    if (best_a == AN_RANGES_MAX) return AN_OK;
-    const uint32_t id_a = id_of(t, best_a), id_b = best_b == AN_RANGES_MAX ? 0 : id_of(t, best_b);
-    const int64_t na = an_range_bound(t->g, t->d.ranges.data[best_a]);
-    const int64_t nb = best_b == AN_RANGES_MAX ? 1 : an_range_bound(t->g, t->d.ranges.data[best_b]);
+    if (best.a == AN_RANGES_MAX) return AN_OK;
+    const uint32_t id_a = id_of(t, best.a), id_b = best.b == AN_RANGES_MAX ? 0 : id_of(t, best.b);
+    const int64_t na = bound_at(t, best.a), nb = bound_at(t, best.b);
     bool done = false;
     an_status st = AN_OK;
-    if (best_fa > 1) st = apply_with_tail(t, AN_OPT_UPCAST, id_a, na, best_fa, &done);
-    if (!st && best_fb > 1) st = apply_with_tail(t, AN_OPT_UPCAST, id_b, nb, best_fb, &done);
+    if (best.fa > 1) st = apply_with_tail(t, AN_OPT_UPCAST, id_a, na, best.fa, &done);
+    if (!st && best.fb > 1) st = apply_with_tail(t, AN_OPT_UPCAST, id_b, nb, best.fb, &done);
     return st;
 }
 
