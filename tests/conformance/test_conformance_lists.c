@@ -3,6 +3,7 @@
 #include "conformance.h"
 
 #include "../unit/codegen_kernels.h"
+#include "backend/backends.h"
 #include "ir/eval.h"
 
 #include <math.h>
@@ -323,6 +324,18 @@ static void offsets_move_a_launch_within_its_buffers(an_test *t)
     conf_close(&d);
 }
 
+static void the_cpu_uses_the_widest_vectors_of_the_machine(an_test *t)
+{
+    (void)t;
+#if defined(AN_HAVE_CPU) && defined(__x86_64__)
+    an_device *dev = NULL;
+    const unsigned want = __builtin_cpu_supports("avx512f") ? 64 : __builtin_cpu_supports("avx2") ? 32 : 16;
+    CHECK_OK(t, an_backend_cpu.open(t->ctx, NULL, &dev));
+    CHECK_EQ(t, ((const an_device_base *)dev)->vector_nbytes, want);
+    an_backend_cpu.close(dev);
+#endif
+}
+
 /* Open, compile, run, close on every backend. */
 static an_status whole_life(an_ctx *ctx, void *arg)
 {
@@ -365,4 +378,5 @@ AN_TEST_MAIN(AN_CASE(lanes_are_reduced_in_the_stated_order), AN_CASE(loops_of_a_
              AN_CASE(gathers_and_scatters_touch_what_their_gates_let_through), AN_CASE(a_scalar_gate_guards_load_and_store),
              AN_CASE(lanes_come_apart_and_together), AN_CASE(kernels_without_exp2_are_the_same_bits),
              AN_CASE(a_softmax_is_the_same_to_a_few_steps), AN_CASE(a_program_outlives_those_compiled_with_it),
+             AN_CASE(the_cpu_uses_the_widest_vectors_of_the_machine),
              AN_CASE(offsets_move_a_launch_within_its_buffers), AN_CASE(every_failing_allocation_is_a_clean_error))

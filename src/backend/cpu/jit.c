@@ -51,11 +51,13 @@ typedef struct job {
 
 /* --- the host ---------------------------------------------------------------------------------- */
 
+/* name is "+avx2": on, in a list with commas. Names start others: avx512f, avx512fp16. */
 static bool has_feature(const cpu_host *host, const char *name)
 {
-    const char *at = strstr(host->features, name);
-    const char end = at ? at[strlen(name)] : '-';
-    return end == ',' || end == '\0';
+    const size_t len = strlen(name);
+    for (const char *at = strstr(host->features, name); at; at = strstr(at + 1, name))
+        if (at[len] == ',' || at[len] == '\0') return true;
+    return false;
 }
 
 an_status cpu_host_init(an_ctx *ctx, cpu_host *host)
