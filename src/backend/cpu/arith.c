@@ -32,11 +32,26 @@ static LLVMValueRef divide(const cpu_emit *e, bool is_unsigned, bool mod, LLVMVa
     return q;
 }
 
+/* A scalar constant divisor that is a power of two, by its exponent; -1 otherwise. Index arithmetic has little else. */
+static int power_of_two(LLVMValueRef y)
+{
+    if (!LLVMIsAConstantInt(y)) return -1;
+    const long long v = LLVMConstIntGetSExtValue(y);
+    if (v <= 0 || (v & (v - 1))) return -1;
+    int n = 0;
+    while (1LL << n < v) n++;
+    return n;
+}
+
 /* Towards minus infinity: one less where there is a remainder whose sign is not the divisor's. */
 static LLVMValueRef floor_divide(const cpu_emit *e, bool is_unsigned, bool mod, LLVMValueRef x, LLVMValueRef y)
 {
     if (is_unsigned) return divide(e, true, mod, x, y);
     LLVMTypeRef t = LLVMTypeOf(x);
+    const int power = power_of_two(y);
+    if (power >= 0)
+        return mod ? LLVMBuildAnd(e->b, x, cpu_int(t, (1ULL << power) - 1), "")
+                   : LLVMBuildAShr(e->b, x, cpu_int(t, (uint64_t)power), "");
     LLVMValueRef zero = LLVMConstNull(t);
     LLVMValueRef rem = divide(e, false, true, x, y);
     LLVMValueRef some = LLVMBuildICmp(e->b, LLVMIntNE, rem, zero, "");
