@@ -145,6 +145,7 @@ an_uop an_idx_mul(an_graph *g, an_uop a, an_uop b);
 /* Nodes with identity: a fresh one at each call. */
 an_uop an_buffer_node(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank);
 an_uop an_leaf(an_graph *g, an_uop x);
+an_uop an_assign_node(an_graph *g, an_uop target, an_uop value); /* a write is an event: twice the same is two */
 an_uop an_acc(an_graph *g, an_uop init);
 
 /* Tensor-level structure. Axis lists are packed in arg; helpers pack and unpack. */

@@ -10,7 +10,7 @@ static const an_backend *backend_of(const an_plan *p)
 
 typedef struct import {
     an_graph *from, *to;
-    an_runtime *rt;
+    an_plan *plan;
     an_idmap buffer_of;   /* user's BUFFER -> the plan's */
     an_bound_vec *bound;
     bool failed;
@@ -30,18 +30,71 @@ static an_uop plan_buffer(import *im, an_uop user)
     return b.mine;
 }
 
+/* --- results of plans before ------------------------------------------------------------------- */
+
+/* The latest write to a buffer that u reads. What comes of an ASSIGN is of that write: it does not change. */
+static an_status latest_write(an_plan *p, an_uop u, uint64_t *latest)
+{
+    an_ctx *ctx = an_graph_ctx(p->user);
+    an_uop_vec stack = {0};
+    an_idmap seen = {0};
+    an_status st = an_vec_push(ctx, &stack, u) ? AN_OK : AN_ERR_NOMEM;
+    *latest = 0;
+    while (stack.len && !st) {
+        const an_uop x = stack.data[--stack.len];
+        const an_op op = an_uop_op(p->user, x);
+        if (op == AN_OP_ASSIGN || an_idmap_get(&seen, x.id)) continue;
+        if (!an_idmap_set(&seen, ctx, x.id, 1)) st = AN_ERR_NOMEM;
+        const an_storage *s = op == AN_OP_BUFFER ? an_storage_of(p->rt, x) : NULL;
+        if (s && s->written > *latest) *latest = s->written;
+        const uint32_t n = op == AN_OP_BUFFER ? 0 : an_op_has(op, AN_TRAIT_MOVE) ? 1 : an_uop_nsrc(p->user, x);
+        for (uint32_t i = 0; i < n && !st; i++)
+            if (!an_vec_push(ctx, &stack, an_uop_src(p->user, x, i))) st = AN_ERR_NOMEM;
+    }
+    an_idmap_fini(&seen, ctx);
+    an_vec_fini(ctx, &stack);
+    return st;
+}
+
+/* Does the result of u, computed before, still mean what u means to the tensors asked for? It does if nothing that u reads
+ * was written since, or if they are all as old as it is. */
+static an_status judge_done(an_plan *p, an_uop u)
+{
+    const uint32_t i = an_idmap_get(&p->rt->done_of, u.id);
+    if (!i || an_idmap_get(&p->usable, u.id)) return AN_OK;
+    const an_done d = p->rt->done.data[i - 1];
+    uint64_t latest = 0;
+    bool holds = an_uop_op(p->user, u) == AN_OP_ASSIGN || (p->oldest == d.read_at && p->newest == d.read_at);
+    if (!holds) {
+        const an_status st = latest_write(p, u, &latest);
+        if (st) return st;
+        holds = latest <= d.read_at;
+    }
+    return an_idmap_set(&p->usable, an_graph_ctx(p->user), u.id, holds ? 1 : 2) ? AN_OK : AN_ERR_NOMEM;
+}
+
+/* The result of u that a plan before computed, or NULL; judged already. */
+static const an_done *done_for(const an_plan *p, an_uop u)
+{
+    if (an_idmap_get(&p->usable, u.id) != 1) return NULL;
+    return &p->rt->done.data[an_idmap_get(&p->rt->done_of, u.id) - 1];
+}
+
 static an_uop import_node(void *user, an_uop u)
 {
     import *im = user;
-    const uint32_t done = an_idmap_get(&im->rt->done_of, u.id);
-    if (done) return plan_buffer(im, im->rt->done.data[done - 1].buffer);
+    const an_done *done = done_for(im->plan, u);
+    if (done) return plan_buffer(im, done->buffer);
     if (an_uop_op(im->from, u) == AN_OP_BUFFER) return plan_buffer(im, u);
     return AN_UOP_NONE;
 }
 
 /* Every buffer that computing u would read still holds what it held at that epoch. Collects the ASSIGNs it would run. */
-static an_status check_fresh(an_graph *g, an_runtime *rt, an_uop root, uint64_t epoch, an_idmap *seen, an_uop_vec *assigns)
+static an_status check_fresh(an_plan *p, an_uop root, uint64_t epoch, an_idmap *seen)
 {
+    an_graph *g = p->user;
+    an_runtime *rt = p->rt;
+    an_uop_vec *assigns = &p->assigns;
     an_ctx *ctx = an_graph_ctx(g);
     an_uop_vec stack = {0};
     an_status st = an_vec_push(ctx, &stack, root) ? AN_OK : AN_ERR_NOMEM;
@@ -49,11 +102,13 @@ static an_status check_fresh(an_graph *g, an_runtime *rt, an_uop root, uint64_t 
         const an_uop u = stack.data[--stack.len];
         if (an_idmap_get(seen, u.id)) continue;
         if (!an_idmap_set(seen, ctx, u.id, 1)) st = AN_ERR_NOMEM;
-        const uint32_t done = an_idmap_get(&rt->done_of, u.id);
+        if (!st) st = judge_done(p, u);
+        if (st) break;
+        const an_done *done = done_for(p, u);
         const an_op op = an_uop_op(g, u);
         if (done || op == AN_OP_BUFFER) {
-            const an_uop b = done ? rt->done.data[done - 1].buffer : u;
-            const uint64_t as_of = done ? rt->done.data[done - 1].epoch : epoch;
+            const an_uop b = done ? done->buffer : u;
+            const uint64_t as_of = done ? done->epoch : epoch;
             const an_storage *s = an_storage_of(rt, b);
             if (!s) {
                 st = an_fail(ctx, AN_ERR_INTERNAL, "plan: a buffer of the graph has no storage");
@@ -94,6 +149,11 @@ static an_status check_all(an_plan *p, const an_uop *uops, const uint64_t *epoch
 {
     an_status st = AN_OK;
     an_ctx *ctx = an_graph_ctx(p->user);
+    p->oldest = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        if (epochs[i] < p->oldest) p->oldest = epochs[i];
+        if (epochs[i] != UINT64_MAX && epochs[i] > p->newest) p->newest = epochs[i];
+    }
     for (size_t i = 0; i < n && !st; i++) {
         if (an_uop_is_none(uops[i])) return an_fail(ctx, AN_ERR_ARG, "plan: tensor %zu is NULL", i);
         bool again = false; /* an earlier one of the same epoch: one walk for all of them */
@@ -102,7 +162,7 @@ static an_status check_all(an_plan *p, const an_uop *uops, const uint64_t *epoch
         an_idmap seen = {0};
         for (size_t k = i; k < n && !st; k++)
             if (epochs[k] == epochs[i] && !an_uop_is_none(uops[k]) && an_uop_op(p->user, uops[k]) != AN_OP_BUFFER)
-                st = check_fresh(p->user, p->rt, uops[k], epochs[i], &seen, &p->assigns);
+                st = check_fresh(p, uops[k], epochs[i], &seen);
         an_idmap_fini(&seen, ctx);
     }
     return st;
@@ -111,7 +171,7 @@ static an_status check_all(an_plan *p, const an_uop *uops, const uint64_t *epoch
 static an_status import_roots(an_plan *p, const an_uop *uops, size_t n, an_uop_vec *roots)
 {
     an_ctx *ctx = an_graph_ctx(p->user);
-    import im = {.from = p->user, .to = p->graph, .rt = p->rt, .bound = &p->bound};
+    import im = {.from = p->user, .to = p->graph, .plan = p, .bound = &p->bound};
     an_status st = AN_ERR_NOMEM;
     const an_uop all = an_sink(p->user, uops, (uint32_t)n);
     const an_uop sink = an_uop_import(p->graph, p->user, all, import_node, &im);
@@ -199,10 +259,10 @@ static an_status note_done(an_plan *p, const an_uop *uops, size_t n)
     an_ctx *ctx = an_graph_ctx(p->user);
     for (size_t i = 0; i < n + p->assigns.len; i++) {
         const an_uop u = i < n ? uops[i] : p->assigns.data[i - n];
-        if (an_uop_op(p->user, u) == AN_OP_BUFFER || an_idmap_get(&p->rt->done_of, u.id)) continue;
+        if (an_uop_op(p->user, u) == AN_OP_BUFFER || done_for(p, u)) continue;
         an_uop b = i < n ? p->outputs.data[i] : u;
         while (an_uop_op(p->user, b) == AN_OP_ASSIGN) b = an_uop_src(p->user, b, 0);
-        const an_done d = {b, UINT64_MAX};
+        const an_done d = {b, UINT64_MAX, UINT64_MAX};
         if (!an_vec_push(ctx, &p->rt->done, d) || !an_vec_push(ctx, &p->pending, (uint32_t)p->rt->done.len - 1) ||
             !an_idmap_set(&p->rt->done_of, ctx, u.id, (uint32_t)p->rt->done.len))
             return AN_ERR_NOMEM;
@@ -284,6 +344,7 @@ void an_plan_destroy(an_plan *p)
     an_vec_fini(ctx, &p->pending);
     an_vec_fini(ctx, &p->symbols);
     an_idmap_fini(&p->temp_of, ctx);
+    an_idmap_fini(&p->usable, ctx);
     if (p->graph) an_schedule_fini(p->graph, &p->schedule);
     an_graph_destroy(p->graph);
     an_mem_free(ctx, p, sizeof *p);
@@ -304,6 +365,7 @@ an_status an_plan_run(an_plan *p)
         launch.vars = vars;
         if (!st) st = backend->launch(k->program, &launch);
     }
+    for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].read_at = p->rt->epoch;
     if (p->written.len) p->rt->epoch++;
     for (size_t i = 0; i < p->written.len; i++) an_storage_of(p->rt, p->written.data[i])->written = p->rt->epoch;
     for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].epoch = p->rt->epoch;

@@ -23,6 +23,8 @@ struct an_plan {
     an_device *device;
     an_schedule schedule;
     an_bound_vec bound;
+    an_idmap usable; /* node of the user's graph that was computed before: 1 its result still holds, 2 it does not */
+    uint64_t oldest, newest; /* epochs of the tensors asked for, but of those that read no buffer */
     an_uop_vec outputs; /* in the user's graph, one a tensor */
     an_uop_vec assigns; /* in the user's graph: what a run writes in place */
     an_uop_vec written; /* BUFFERs of the user's graph that a run writes */

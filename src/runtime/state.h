@@ -13,10 +13,12 @@ typedef struct an_storage {
     uint64_t written; /* epoch of the last write */
 } an_storage;
 
-/* A node that a plan computed: its value is in buffer, as of epoch; UINT64_MAX while the plan has not run. */
+/* A node that a plan computed: its value is in buffer, untouched as long as that was last written at epoch or before.
+ * UINT64_MAX while the plan has not run.
+ *   read_at  the epoch whose contents of buffers it was computed from */
 typedef struct an_done {
     an_uop buffer;
-    uint64_t epoch;
+    uint64_t epoch, read_at;
 } an_done;
 
 typedef struct an_runtime {

@@ -179,7 +179,7 @@ static bool stretches(const an_graph *g, an_uop from, an_uop to)
     return an_uop_eq(from, to) || an_uop_is_int(g, from, 1);
 }
 
-static an_tensor *broadcast_to(an_tensor *x, const char *call, const an_uop *dims, uint32_t rank)
+an_tensor *an_tensor_stretch(an_tensor *x, const char *call, const an_uop *dims, uint32_t rank)
 {
     an_graph *g = x->graph;
     const an_shape s = an_tensor_shape(x);
@@ -203,7 +203,7 @@ an_tensor *an_broadcast_to(an_tensor *x, const int64_t *dims, uint32_t rank)
     an_uop d[AN_RANK_MAX];
     if (!x || !an_check_dims(x->graph, __func__, an_tensor_dtype(x), dims, rank)) return NULL;
     an_dims_to_uops(x->graph, dims, rank, d);
-    return broadcast_to(x, __func__, d, rank);
+    return an_tensor_stretch(x, __func__, d, rank);
 }
 
 an_tensor *an_broadcast_to_uop(an_tensor *x, const an_uop *dims, uint32_t rank)
@@ -212,14 +212,14 @@ an_tensor *an_broadcast_to_uop(an_tensor *x, const an_uop *dims, uint32_t rank)
     if (rank > AN_RANK_MAX)
         return an_tensor_fail(x->graph, AN_ERR_LIMIT, "%s: to %u axes: at most %d are supported", __func__, rank,
                               AN_RANK_MAX);
-    return broadcast_to(x, __func__, dims, rank);
+    return an_tensor_stretch(x, __func__, dims, rank);
 }
 
 an_tensor *an_broadcast_like(an_tensor *x, an_tensor *y)
 {
     if (!x || !y || !an_check_graph(__func__, x, y)) return NULL;
     const an_shape s = an_tensor_shape(y);
-    return broadcast_to(x, __func__, s.dims, s.rank);
+    return an_tensor_stretch(x, __func__, s.dims, s.rank);
 }
 
 an_tensor *an_expand(an_tensor *x, const int64_t *dims, uint32_t rank)
@@ -237,7 +237,7 @@ an_tensor *an_expand(an_tensor *x, const int64_t *dims, uint32_t rank)
         d[i] = keep ? s.dims[i - (rank - s.rank)] : an_index(x->graph, dims[i]);
     }
     if (!an_check_dims(x->graph, __func__, an_tensor_dtype(x), full, rank)) return NULL;
-    return broadcast_to(x, __func__, d, rank);
+    return an_tensor_stretch(x, __func__, d, rank);
 }
 
 /* --- pad and cut ------------------------------------------------------------------------------------------------- */

@@ -104,12 +104,10 @@ an_status an_assign(an_tensor *target, an_tensor *value)
     if (loses_kind(an_tensor_dtype(value), d))
         return an_fail(an_graph_ctx(g), AN_ERR_DTYPE, "%s: a value of %s into a target of %s: an_cast says that it is meant",
                        __func__, an_dtype_name(an_tensor_dtype(value)), an_dtype_name(d));
-    an_tensor *v = an_broadcast_like(value, target);
-    if (!v && an_ctx_status(an_graph_ctx(g)) == AN_ERR_SHAPE) return AN_ERR_SHAPE;
-    v = an_cast(v, d);
+    const an_shape shape = an_tensor_shape(target);
+    an_tensor *v = an_cast(an_tensor_stretch(value, __func__, shape.dims, shape.rank), d);
     if (!v) return an_ctx_status(an_graph_ctx(g));
-    const an_uop src[2] = {to, an_tensor_node(v)};
-    const an_uop u = an_uop_new(g, AN_OP_ASSIGN, d, src, 2, 0);
+    const an_uop u = an_assign_node(g, to, an_tensor_node(v));
     if (an_uop_is_none(u)) return an_ctx_status(an_graph_ctx(g));
     /* What the write is made of is of now, or older where value is. */
     const uint64_t now = an_runtime_epoch(g);

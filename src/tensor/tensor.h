@@ -61,6 +61,9 @@ an_uop an_broadcast_node(an_graph *g, an_uop u, const an_uop *dims, uint32_t ran
 /* The same, a CONST too. */
 an_uop an_expand_to(an_graph *g, an_uop u, const an_uop *dims, uint32_t rank);
 
+/* x broadcast to that shape, checked, with a sentence in call's name. */
+an_tensor *an_tensor_stretch(an_tensor *x, const char *call, const an_uop *dims, uint32_t rank);
+
 /* op over operands cast to dtype, broadcast together. */
 an_tensor *an_tensor_binary(const char *call, an_op op, an_dtype dtype, an_tensor *a, an_tensor *b);
 an_tensor *an_tensor_unary(an_op op, an_tensor *x); /* x is a float */
