@@ -80,11 +80,16 @@ static an_tensor *float_fmod(an_tensor *a, an_tensor *b)
     return an_where(crossed, an_add(r, an_where(an_eq(an_lt_scalar(r, 0), an_lt_scalar(b, 0)), an_neg(b), b)), r);
 }
 
+/* A remainder r that is not 0 and has not the sign of b. */
+static an_tensor *other_sign(an_tensor *r, an_tensor *b)
+{
+    return an_logical_and(an_ne_scalar(r, 0), an_ne(an_lt_scalar(r, 0), an_lt_scalar(b, 0)));
+}
+
 static an_tensor *float_mod(an_tensor *a, an_tensor *b)
 {
     an_tensor *r = float_fmod(a, b);
-    an_tensor *other_sign = an_logical_and(an_ne_scalar(r, 0), an_ne(an_lt_scalar(r, 0), an_lt_scalar(b, 0)));
-    return an_where(other_sign, an_add(r, b), r);
+    return an_where(other_sign(r, b), an_add(r, b), r);
 }
 
 an_tensor *an_trunc_div(an_tensor *a, an_tensor *b)
@@ -113,8 +118,11 @@ an_tensor *an_floor_div(an_tensor *a, an_tensor *b)
     if (!an_is_float(d)) return an_tensor_binary(__func__, AN_OP_FLOORDIV, d, a, b);
     a = an_cast(a, d);
     b = an_cast(b, d);
-    /* (a - mod) / b is whole but for rounding; a / 0 keeps its infinity or NaN. */
-    an_tensor *q = an_round(an_div(an_sub(a, float_mod(a, b)), b));
+    /* (a - fmod) / b is whole but for rounding, towards zero; one less where the remainder has the other sign. a / 0 keeps its
+     * infinity or NaN. */
+    an_tensor *r = float_fmod(a, b);
+    an_tensor *q = an_round(an_div(an_sub(a, r), b));
+    q = an_where(other_sign(r, b), an_sub_scalar(q, 1), q);
     return an_where(an_eq_scalar(b, 0), an_div(a, b), q);
 }
 
