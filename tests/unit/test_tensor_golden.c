@@ -1,5 +1,6 @@
 /* test_tensor_golden.c - every function of the tensor API against values that NumPy computed (tests/golden/tensor, whose
  * make.py says how), on the graph as it was built, by the oracle in support/eval_graph.c, and on each device. */
+#define _POSIX_C_SOURCE 200809L /* getline */
 #include "an_test.h"
 #include "eval_graph.h"
 
