@@ -2,8 +2,7 @@
  *
  *   1. Lanes over outputs: a LOOP range that every store and load which depends on it walks with stride 1.
  *   2. Lanes over a reduction: for reductions that 1 left scalar, a range that all their loads walk with stride 1.
- *      Then lanes over outputs again, where long reductions that are still scalar walk a LOOP range with stride 1 and only
- *      what follows them (the store of a transposed product) does not.
+ *      Then lanes over outputs again, where only stores are strided: of long reductions, and of transposes.
  *      A bound that is no multiple of the lanes is SPLIT into a main part and a tail.
  *   3. Register tile: where a load inside the dominant reduction does not depend on an output range, copies along that
  *      range share the load. Two ranges and their factors are chosen by the cost of a step of the loop below.
@@ -126,17 +125,26 @@ static int64_t choose_lanes(int64_t n, int64_t native, int64_t wide)
 
 /* --- 1 and 2: lanes ---------------------------------------------------------------------------- */
 
-/* Every load (and store) among the nodes that vary with range r walks it with stride 1, and there is one. With inside,
- * only those that vary with one of these ranges, too. */
-static bool is_contiguous(const tuner *t, size_t r, const an_rangeset *inside, int64_t *coef)
+/* Which accesses have to walk a range with stride 1 for it to become lanes. */
+typedef enum walk {
+    ALL_ACCESSES,
+    IN_REDUCTIONS, /* loads that vary with what long reductions bind: they pay for a strided store */
+    ALL_LOADS      /* of a kernel without reductions: a transpose, whose stores touch the same cache lines again and again */
+} walk;
+
+/* Every access that which names among the nodes that vary with range r walks it with stride 1, and there is one.
+ * inside: the ranges that IN_REDUCTIONS speaks of. */
+static bool is_contiguous(const tuner *t, size_t r, walk which, const an_rangeset *inside, int64_t *coef)
 {
     bool any = false;
     an_dag_coefs(&t->d, r, coef);
     for (size_t i = 0; i < t->d.order.len; i++) {
         const an_uop u = t->d.order.data[i];
         const an_op op = an_uop_op(t->g, u);
-        if (!an_rangeset_has(&t->d.deps[i], r) || (op != AN_OP_LOAD && op != AN_OP_STORE)) continue;
-        if (inside && !an_rangeset_meets(&t->d.deps[i], inside)) continue;
+        if (!an_rangeset_has(&t->d.deps[i], r)) continue;
+        if (which == ALL_LOADS && op == AN_OP_REDUCE) return false;
+        if (op != AN_OP_LOAD && (op != AN_OP_STORE || which == ALL_LOADS)) continue;
+        if (which == IN_REDUCTIONS && !an_rangeset_meets(&t->d.deps[i], inside)) continue;
         if (coef[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] != 1) return false;
         any = true;
     }
@@ -214,9 +222,8 @@ static an_rangeset long_reductions(const tuner *t, size_t r)
     return all;
 }
 
-/* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. strided:
- * stores may be scattered if long reductions pay for it. */
-static an_status vectorize(tuner *t, an_range_kind kind, bool strided)
+/* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. */
+static an_status vectorize(tuner *t, an_range_kind kind, walk which)
 {
     an_status st = refresh(t);
     bool again = true;
@@ -229,9 +236,9 @@ static an_status vectorize(tuner *t, an_range_kind kind, bool strided)
             const an_uop range = t->d.ranges.data[r];
             const int64_t n = an_range_bound(t->g, range), native = native_lanes(t, r);
             if (kind_of(t, r) != kind || n < LANES_MIN || native < LANES_MIN) continue;
-            const an_rangeset inside = strided ? long_reductions(t, r) : (an_rangeset){0};
-            if (strided && an_rangeset_is_empty(&inside)) continue;
-            if (!is_contiguous(t, r, strided ? &inside : NULL, coef)) continue;
+            const an_rangeset inside = which == IN_REDUCTIONS ? long_reductions(t, r) : (an_rangeset){0};
+            if (!is_contiguous(t, r, which, &inside, coef)) continue;
+            if (which == ALL_LOADS && n < native) continue;
             const bool wide = kind == AN_RANGE_REDUCE ? !may_tile(t, range) : wants_width(t, r);
             const int64_t lanes = choose_lanes(n, native, wide ? WIDE : 1);
             /* A body like that of a random number is worth lanes, and one tail, but not tails of tails. */
@@ -383,9 +390,10 @@ an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an
     an_uop now = *sink;
     tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes};
     an_trace_pass_begin(trace, "opt", g);
-    an_status st = vectorize(&t, AN_RANGE_LOOP, false);
-    if (!st) st = vectorize(&t, AN_RANGE_REDUCE, false);
-    if (!st) st = vectorize(&t, AN_RANGE_LOOP, true);
+    an_status st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
+    if (!st) st = vectorize(&t, AN_RANGE_REDUCE, ALL_ACCESSES);
+    if (!st) st = vectorize(&t, AN_RANGE_LOOP, IN_REDUCTIONS);
+    if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_LOADS);
     if (!st) st = tile(&t);
     if (!st) st = unroll(&t);
     an_dag_fini(&t.d);
