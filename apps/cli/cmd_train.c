@@ -12,7 +12,7 @@
 
 typedef struct train_args {
     const char *model, *device, *data, *optimizer;
-    uint64_t steps, epochs, batch, seed;
+    uint64_t steps, epochs, batch, seed, test_images;
     double lr, momentum, weight_decay;
     bool json, plain, timing;
 } train_args;
@@ -106,7 +106,7 @@ static int show_page(run *r, cli_error *e)
     const bool is_end = r->t->step == r->steps || r->t->step % r->t->steps_per_epoch == 0;
     if (!is_end && cli_now() - r->shown < frame_s) return 0;
     if (read_loss(r, e)) return e->code;
-    if (is_end && test(r, 0, e)) return e->code;
+    if (is_end && test(r, (uint32_t)r->args->test_images, e)) return e->code;
     if (cli_now() - r->tested > quick_test_s && test(r, QUICK_TEST, e)) return e->code;
     update_pace(r);
     draw(r);
@@ -119,7 +119,7 @@ static int show_line(run *r, cli_error *e)
     const bool is_epoch = step % r->t->steps_per_epoch == 0;
     if (step != 1 && step != r->steps && step % every != 0 && !is_epoch) return 0;
     if (read_loss(r, e)) return e->code;
-    if (is_epoch && step != r->steps && test(r, 0, e)) return e->code;
+    if (is_epoch && step != r->steps && test(r, (uint32_t)r->args->test_images, e)) return e->code;
     update_pace(r);
     printf("epoch %llu/%llu  step %llu/%llu  loss %.4f", (unsigned long long)r->p.epoch, (unsigned long long)r->p.epochs,
            (unsigned long long)step, (unsigned long long)r->steps, r->p.loss);
@@ -180,7 +180,7 @@ static int loop(run *r, cli_error *e)
 
 static int finish(run *r, cli_error *e)
 {
-    uint32_t n = 0, right = 0;
+    uint32_t n = (uint32_t)r->args->test_images, right = 0;
     double loss = 0;
     if (r->t->step > 0 && cli_trainer_loss(r->t, &loss, e)) return e->code; /* waits for the last step */
     const double seconds = cli_now() - r->started;
@@ -282,6 +282,8 @@ static const cli_option options[] = {
     CLI_OPTION_SEED(train_args),
     CLI_OPTION_DEVICE(train_args),
     CLI_OPTION_DATA(train_args),
+    {"test-images", CLI_WHOLE, offsetof(train_args, test_images), "N", NULL, "test on the first N only, when the device is slow", 1,
+     1e9, NULL},
     CLI_OPTION_JSON(train_args, "a JSON object a step, then one with test_accuracy"),
     {"timing", CLI_FLAG, offsetof(train_args, timing), NULL, NULL, "with --json: times too, in the last object", 0, 0, NULL},
     {"plain", CLI_FLAG, offsetof(train_args, plain), NULL, NULL, "lines instead of the live page", 0, 0, NULL},

@@ -121,7 +121,7 @@ check "a failed download leaves files in the cache" files
 
 # --- the output ---------------------------------------------------------------------------------------------------
 accept "anneal 0." --version
-for verb in train run graph kernels explain doctor; do
+for verb in $("$anneal" --help | sed -n '/^Verbs:/,/^$/s/^  \([a-z0-9]*\) .*/\1/p'); do
     accept "Examples:" $verb --help
     accept "Examples:" help $verb
 done
@@ -140,6 +140,14 @@ accept '"test_accuracy": ' $run --json
 check "two runs with one seed differ" cmp -s "$dir/first" "$dir/out"
 accept '"test_accuracy": ' train mlp --data synthetic --steps 30 --seed 4 --json
 check "another seed gives the same losses" sh -c "! cmp -s '$dir/first' '$dir/out'"
+accept '"test_images": 100' train mlp --data synthetic --steps 1 --test-images 100 --json
+ten="train mlp --data synthetic --steps 10 --batch 8 --test-images 10 --json"
+accept '"device": "interp"' $ten --device interp
+cp "$dir/out" "$dir/oracle"
+accept '"step": 10' $ten
+# Each loss within 1e-5 of the oracle's.
+check "the device and interp disagree" sh -c "paste '$dir/oracle' '$dir/out' | awk '/step\":/ && /loss/ {
+    gsub(/[{},]/, \"\"); d = \$4 - \$8; if (d < 0) d = -d; if (!(d <= 1e-5 * \$4)) exit 1; n++ } END { exit n != 10 }'"
 accept '"kernels": [' kernels mlp --json
 accept 'boundary: ' kernels mlp --why
 accept 'digraph mlp {' graph mlp --dot
