@@ -31,6 +31,21 @@ static uint32_t reg_of(const decoder *d, an_uop u)
     return an_idmap_get(&d->reg_of, u.id) - 1; /* 0 - 1 is NO_GATE, which verify.c rules out for values */
 }
 
+static interp_how how_of(const interp_inst *in)
+{
+    const bool f32 = in->dtype == AN_F32, index = in->dtype == AN_INDEX;
+    if (in->op == AN_OP_END) return INTERP_NEXT;
+    if (in->lanes != 1) return INTERP_ANY;
+    switch (in->op) {
+    case AN_OP_ADD: return f32 ? INTERP_ADD_F32 : index ? INTERP_ADD_INDEX : INTERP_ANY;
+    case AN_OP_MUL: return f32 ? INTERP_MUL_F32 : index ? INTERP_MUL_INDEX : INTERP_ANY;
+    case AN_OP_MULACC: return f32 ? INTERP_MULACC_F32 : INTERP_ANY;
+    case AN_OP_LOAD: return f32 && in->src[1] == INTERP_NO_GATE ? INTERP_LOAD_F32 : INTERP_ANY;
+    case AN_OP_ACC_SET: return INTERP_SET;
+    default: return INTERP_ANY;
+    }
+}
+
 static an_status decode_one(decoder *d, an_uop u)
 {
     const an_graph *g = d->kernel->graph;
@@ -40,7 +55,7 @@ static an_status decode_one(decoder *d, an_uop u)
                       .dtype = (uint8_t)an_uop_dtype(g, u),
                       .to = (uint8_t)an_uop_dtype(g, u),
                       .lanes = (uint8_t)an_uop_lanes(g, u),
-                      .src = {INTERP_NO_GATE, INTERP_NO_GATE, INTERP_NO_GATE},
+                      .src = {0, INTERP_NO_GATE, INTERP_NO_GATE},
                       .nsrc = nsrc};
     if (op == AN_OP_PARAM) return AN_OK;
     if (op == AN_OP_ACC_GET) { /* the register of its accumulator, copied: the loop may run again */
@@ -103,6 +118,7 @@ static an_status decode_one(decoder *d, an_uop u)
         in.dtype = (uint8_t)an_uop_dtype(g, an_uop_src(g, u, op == AN_OP_WHERE ? 1 : 0));
         break;
     }
+    in.how = (uint8_t)how_of(&in);
     return an_vec_push(d->ctx, &d->p->insts, in) ? AN_OK : AN_ERR_NOMEM;
 }
 

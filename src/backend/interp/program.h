@@ -5,8 +5,22 @@
 #include "ir/eval.h"
 #include <anneal/backend.h>
 
+/* How an instruction is run: the scalar ones that make up nearly all of a kernel have a case of their own. */
+typedef enum interp_how {
+    INTERP_ANY, /* by op, lane by lane */
+    INTERP_ADD_F32,
+    INTERP_MUL_F32,
+    INTERP_MULACC_F32,
+    INTERP_ADD_INDEX,
+    INTERP_MUL_INDEX,
+    INTERP_LOAD_F32, /* without a gate */
+    INTERP_SET,      /* an accumulator */
+    INTERP_NEXT      /* the end of a loop */
+} interp_how;
+
 /* Each value has lanes registers in a row, each one an an_scalar; dst and src are the first of them. */
 typedef struct interp_inst {
+    uint8_t how;     /* interp_how */
     uint8_t op;      /* an_op */
     uint8_t dtype;   /* of the operands for elementwise ops and conversions' sources, else of the value */
     uint8_t to;      /* CAST, BITCAST: of the result */

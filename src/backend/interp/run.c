@@ -39,40 +39,20 @@ static an_status access(machine *m, const interp_inst *in)
     return AN_OK;
 }
 
-/* The ops that make up nearly all of a kernel, in f32 and index arithmetic; false: left to an_eval. */
-static bool common(const machine *m, const interp_inst *in)
+static double canonical(double f)
 {
-    an_scalar *r = m->regs + in->dst;
-    const an_scalar *x = m->regs + in->src[0], *y = m->regs + in->src[1];
-    const uint32_t n = in->lanes;
-    if (in->dtype == AN_F32) {
-        switch (in->op) {
-        case AN_OP_ADD:
-            for (uint32_t l = 0; l < n; l++) r[l].f = (double)(float)(x[l].f + y[l].f);
-            break;
-        case AN_OP_MUL:
-            for (uint32_t l = 0; l < n; l++) r[l].f = (double)(float)(x[l].f * y[l].f);
-            break;
-        case AN_OP_MULACC: {
-            const an_scalar *z = m->regs + in->src[2];
-            for (uint32_t l = 0; l < n; l++) r[l].f = (double)fmaf((float)x[l].f, (float)y[l].f, (float)z[l].f);
-            break;
-        }
-        default: return false;
-        }
-        for (uint32_t l = 0; l < n; l++)
-            if (isnan(r[l].f)) r[l] = an_scalar_round(AN_F32, r[l]);
-        return true;
-    }
-    if (in->dtype == AN_INDEX && in->op == AN_OP_ADD) {
-        for (uint32_t l = 0; l < n; l++) r[l].u = x[l].u + y[l].u;
-        return true;
-    }
-    if (in->dtype == AN_INDEX && in->op == AN_OP_MUL) {
-        for (uint32_t l = 0; l < n; l++) r[l].u = x[l].u * y[l].u;
-        return true;
-    }
-    return false;
+    return isnan(f) ? an_scalar_round(AN_F64, (an_scalar){.f = f}).f : f;
+}
+
+/* x*y + z rounded once to f32. The product of two f32 is exact in double; rounding the sum to double and then to f32 is
+ * one rounding unless the double lies halfway between two f32, or where f32 has fewer bits: there fmaf knows. */
+static double mulacc_f32(double x, double y, double z)
+{
+    const double s = x * y + z;
+    uint64_t bits;
+    memcpy(&bits, &s, sizeof bits);
+    if ((bits & 0x1fffffff) == 0x10000000 || (s != 0 && fabs(s) < 0x1p-125)) return (double)fmaf((float)x, (float)y, (float)z);
+    return (double)(float)s;
 }
 
 static void elementwise(machine *m, const interp_inst *in)
@@ -91,52 +71,76 @@ static void elementwise(machine *m, const interp_inst *in)
     }
 }
 
+/* Any instruction that does not jump back. */
+static an_status execute_any(machine *m, const interp_inst *in, size_t *pc)
+{
+    an_scalar *dst = m->regs + in->dst;
+    switch (in->op) {
+    case AN_OP_RANGE:
+        dst->i = 0;
+        if (m->regs[in->src[0]].i <= 0) *pc = in->arg;
+        break;
+    case AN_OP_LOAD:
+    case AN_OP_STORE: return access(m, in);
+    case AN_OP_ACC:
+    case AN_OP_ACC_SET: memmove(dst, m->regs + in->src[0], in->lanes * sizeof *dst); break;
+    case AN_OP_BROADCAST:
+        for (uint32_t l = 0; l < in->lanes; l++) dst[l] = m->regs[in->src[0]];
+        break;
+    case AN_OP_RAMP:
+        for (uint32_t l = 0; l < in->lanes; l++) dst[l].i = m->regs[in->src[0]].i + (int64_t)l;
+        break;
+    case AN_OP_VECTOR:
+        for (uint32_t l = 0; l < in->lanes; l++) dst[l] = m->regs[m->p->lists.data[in->vec_src + l]];
+        break;
+    case AN_OP_HREDUCE: { /* halves onto halves, as the vector units do; docs/SEMANTICS.md fixes the order */
+        an_scalar v[AN_LANES_MAX];
+        uint32_t lanes = in->nsrc;
+        memcpy(v, m->regs + in->src[0], lanes * sizeof *v);
+        for (; lanes > 1; lanes = (lanes + 1) / 2)
+            for (uint32_t l = 0; l < lanes / 2; l++) {
+                const an_scalar pair[2] = {v[l], v[l + (lanes + 1) / 2]};
+                v[l] = an_eval((an_op)in->arg, (an_dtype)in->dtype, pair);
+            }
+        *dst = v[0];
+        break;
+    }
+    default: elementwise(m, in);
+    }
+    return AN_OK;
+}
+
 static an_status execute(machine *m)
 {
     const interp_inst *insts = m->p->insts.data;
     const size_t n = m->p->insts.len;
+    an_scalar *const regs = m->regs;
     for (size_t pc = 0; pc < n;) {
         const interp_inst *in = &insts[pc++];
-        an_scalar *dst = m->regs + in->dst;
-        switch (in->op) {
-        case AN_OP_RANGE:
-            dst->i = 0;
-            if (m->regs[in->src[0]].i <= 0) pc = in->arg;
+        an_scalar *dst = regs + in->dst;
+        const an_scalar *x = regs + in->src[0];
+        switch ((interp_how)in->how) {
+        case INTERP_ADD_F32: dst->f = canonical((double)(float)(x->f + regs[in->src[1]].f)); break;
+        case INTERP_MUL_F32: dst->f = canonical((double)(float)(x->f * regs[in->src[1]].f)); break;
+        case INTERP_MULACC_F32: dst->f = canonical(mulacc_f32(x->f, regs[in->src[1]].f, regs[in->src[2]].f)); break;
+        case INTERP_ADD_INDEX: dst->u = x->u + regs[in->src[1]].u; break;
+        case INTERP_MUL_INDEX: dst->u = x->u * regs[in->src[1]].u; break;
+        case INTERP_LOAD_F32: {
+            float f;
+            if (x->i < 0 || x->i >= m->count[in->arg]) return out_of_bounds(m, in, x->i);
+            memcpy(&f, m->data[in->arg] + (size_t)x->i * sizeof f, sizeof f);
+            dst->f = (double)f;
             break;
-        case AN_OP_END:
-            if (++dst->i < m->regs[in->src[0]].i) pc = in->arg;
+        }
+        case INTERP_SET: *dst = *x; break;
+        case INTERP_NEXT:
+            if (++dst->i < x->i) pc = in->arg;
             break;
-        case AN_OP_LOAD:
-        case AN_OP_STORE: {
-            const an_status st = access(m, in);
+        case INTERP_ANY: {
+            const an_status st = execute_any(m, in, &pc);
             if (st) return st;
             break;
         }
-        case AN_OP_ACC:
-        case AN_OP_ACC_SET: memmove(dst, m->regs + in->src[0], in->lanes * sizeof *dst); break;
-        case AN_OP_BROADCAST:
-            for (uint32_t l = 0; l < in->lanes; l++) dst[l] = m->regs[in->src[0]];
-            break;
-        case AN_OP_RAMP:
-            for (uint32_t l = 0; l < in->lanes; l++) dst[l].i = m->regs[in->src[0]].i + (int64_t)l;
-            break;
-        case AN_OP_VECTOR:
-            for (uint32_t l = 0; l < in->lanes; l++) dst[l] = m->regs[m->p->lists.data[in->vec_src + l]];
-            break;
-        case AN_OP_HREDUCE: { /* halves onto halves, as the vector units do; docs/SEMANTICS.md fixes the order */
-            an_scalar v[AN_LANES_MAX];
-            uint32_t lanes = in->nsrc;
-            memcpy(v, m->regs + in->src[0], lanes * sizeof *v);
-            for (; lanes > 1; lanes = (lanes + 1) / 2)
-                for (uint32_t l = 0; l < lanes / 2; l++) {
-                    const an_scalar pair[2] = {v[l], v[l + (lanes + 1) / 2]};
-                    v[l] = an_eval((an_op)in->arg, (an_dtype)in->dtype, pair);
-                }
-            *dst = v[0];
-            break;
-        }
-        default:
-            if (!common(m, in)) elementwise(m, in);
         }
     }
     return AN_OK;
