@@ -5,6 +5,7 @@
 #include "backend/backends.h"
 #include "codegen/codegen.h"
 #include "codegen/opt.h"
+#include "codegen/pass.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -347,6 +348,48 @@ static void random_kernels_agree_with_their_plain_form(an_test *t)
     }
 }
 
+/* Opts drawn at random, applied or refused, in any order. */
+static void any_opts_in_any_order_keep_the_meaning(an_test *t)
+{
+    uint64_t state = 77;
+    int applied = 0;
+    for (int i = 0; i < 300; i++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        const kernel k = i % 10 == 0   ? kernel_softmax(g, 6, 12)
+                         : i % 10 == 1 ? kernel_nested(g, 4, 12)
+                         : i % 10 == 2 ? kernel_update(g, 24)
+                         : i % 10 == 3 ? kernel_matmul(g, AN_F32, 8, 12, 6, pick(&state, 2), pick(&state, 2), true)
+                                       : random_kernel(g, &state);
+        an_uop sink = k.sink;
+        CHECK_OK(t, an_pass_prepare(g, &sink));
+        for (int o = 0; o < 6; o++) {
+            static const int64_t amounts[] = {2, 3, 4, 5, 8};
+            const an_opt opt = {(an_opt_kind)pick(&state, AN_OPT_SPLIT + 1), (uint32_t)(pick(&state, 4) * AN_RANGE_ID_STEP + pick(&state, 2)),
+                                amounts[pick(&state, 5)]};
+            const char *why = NULL;
+            CHECK_OK(t, an_opt_apply(g, &sink, opt, &why));
+            applied += why == NULL;
+        }
+        an_uop_vec list = {0};
+        CHECK_OK(t, an_pass_expand(g, &sink));
+        CHECK_OK(t, an_pass_vector(g, &sink));
+        CHECK_OK(t, an_pass_linearize(g, sink, &list));
+        CHECK_OK(t, an_linear_verify(g, list.data, list.len, "test"));
+        size_t n = 0, m = 0;
+        double *want = run(t, g, &k, plain, &n), *got = run_list(t, &an_backend_interp, g, &k, &list, &m);
+        CHECK_EQ(t, m, n);
+        for (size_t e = 0; e < n; e++)
+            if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
+                an_test_fail(__FILE__, __LINE__, "kernel %d: element %zu is %.9g, plain %.9g", i, e, got[e], want[e]);
+        free(got);
+        free(want);
+        an_vec_fini(t->ctx, &list);
+        an_graph_destroy(g);
+    }
+    CHECK(t, applied > 200);
+}
+
 /* --- the lists themselves ------------------------------------------------------------------------ */
 
 static void opts_use_lanes_and_tiles(an_test *t)
@@ -546,7 +589,7 @@ AN_TEST_MAIN(AN_CASE(elementwise_kernels_agree_with_their_plain_form), AN_CASE(r
              AN_CASE(reductions_inside_rows_agree_with_their_plain_form), AN_CASE(matrix_products_agree_with_their_plain_form),
              AN_CASE(a_matrix_product_is_what_c_says), AN_CASE(f16_products_are_summed_in_f32),
              AN_CASE(the_cpu_gives_the_bits_of_the_interpreter),
-             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(opts_use_lanes_and_tiles), AN_CASE(opts_leave_no_division_that_a_cut_removes),
+             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_use_lanes_and_tiles), AN_CASE(opts_leave_no_division_that_a_cut_removes),
              AN_CASE(lists_do_not_depend_on_what_else_the_graph_holds), AN_CASE(lists_are_as_they_were),
              AN_CASE(opts_refuse_with_a_sentence), AN_CASE(illegal_lists_are_told_from_legal_ones),
              AN_CASE(every_failed_allocation_is_an_error))
