@@ -1,5 +1,6 @@
 /* test_conformance_lists.c - what linear lists are made of beside elementwise ops: loops, accumulators, lanes, gates,
  * gathers; and the kernels that codegen makes. Every backend against the interpreter. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "conformance.h"
 
 #include "../unit/codegen_kernels.h"
@@ -8,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { NELEM = 80, DATA_NBYTES = 1 << 16 };
 
@@ -336,6 +338,23 @@ static void the_cpu_uses_the_widest_vectors_of_the_machine(an_test *t)
 #endif
 }
 
+static void a_wrong_number_of_threads_is_a_sentence(an_test *t)
+{
+    (void)t;
+#ifdef AN_HAVE_CPU
+    static const char *const wrong[] = {"two", "0", "-1", "3x", "99999999999999999999"};
+    an_device *dev = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK(t, setenv("ANNEAL_THREADS", wrong[i], 1) == 0);
+        CHECK_FAILS(t, an_backend_cpu.open(t->ctx, NULL, &dev), AN_ERR_ARG, wrong[i]);
+    }
+    CHECK(t, setenv("ANNEAL_THREADS", "1", 1) == 0);
+    CHECK_OK(t, an_backend_cpu.open(t->ctx, NULL, &dev));
+    an_backend_cpu.close(dev);
+    CHECK(t, unsetenv("ANNEAL_THREADS") == 0);
+#endif
+}
+
 /* Open, compile, run, close on every backend. */
 static an_status whole_life(an_ctx *ctx, void *arg)
 {
@@ -378,5 +397,5 @@ AN_TEST_MAIN(AN_CASE(lanes_are_reduced_in_the_stated_order), AN_CASE(loops_of_a_
              AN_CASE(gathers_and_scatters_touch_what_their_gates_let_through), AN_CASE(a_scalar_gate_guards_load_and_store),
              AN_CASE(lanes_come_apart_and_together), AN_CASE(kernels_without_exp2_are_the_same_bits),
              AN_CASE(a_softmax_is_the_same_to_a_few_steps), AN_CASE(a_program_outlives_those_compiled_with_it),
-             AN_CASE(the_cpu_uses_the_widest_vectors_of_the_machine),
+             AN_CASE(a_wrong_number_of_threads_is_a_sentence), AN_CASE(the_cpu_uses_the_widest_vectors_of_the_machine),
              AN_CASE(offsets_move_a_launch_within_its_buffers), AN_CASE(every_failing_allocation_is_a_clean_error))

@@ -2,9 +2,13 @@
 #include "backend/backends.h"
 #include "backend/cpu/jit.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64 }; /* of a buffer: a cache line, and the widest vector */
+enum {
+    ALIGNMENT = 64, /* of a buffer: a cache line, and the widest vector */
+    THREADS_MAX = 1024
+};
 
 typedef struct cpu_device {
     an_device_base base;
@@ -40,23 +44,33 @@ static void device_close(an_device *dev)
     an_mem_free(ctx_of(dev), d, sizeof *d);
 }
 
-static int processors(void)
+/* What ANNEAL_THREADS says, else the number of processors. */
+static an_status default_threads(an_ctx *ctx, int *out)
 {
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 && n < 1024 ? (int)n : 1;
+    const char *text = getenv("ANNEAL_THREADS");
+    char *end = NULL;
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    if (text && *text) {
+        n = strtol(text, &end, 10);
+        if (*end || n < 1 || n > THREADS_MAX)
+            return an_fail(ctx, AN_ERR_ARG, "ANNEAL_THREADS is '%s'; it takes a number from 1 to %d", text, THREADS_MAX);
+    }
+    *out = n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (int)n;
+    return AN_OK;
 }
 
 static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device **out)
 {
     cpu_device *d = an_mem_zalloc(ctx, sizeof *d);
     if (!d) return AN_ERR_NOMEM;
-    const an_status st = cpu_host_init(ctx, &d->host);
+    d->threads = desc ? desc->threads : 0;
+    an_status st = d->threads > 0 ? AN_OK : default_threads(ctx, &d->threads);
+    if (!st) st = cpu_host_init(ctx, &d->host);
     if (st) {
         an_mem_free(ctx, d, sizeof *d);
         return st;
     }
     d->base = (an_device_base){.backend = &an_backend_cpu, .ctx = ctx, .vector_nbytes = d->host.vector_nbytes};
-    d->threads = desc && desc->threads > 0 ? desc->threads : processors();
     *out = (an_device *)d;
     return AN_OK;
 }
