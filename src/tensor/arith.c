@@ -128,13 +128,14 @@ an_tensor *an_floor_div(an_tensor *a, an_tensor *b)
 
 /* --- powers ------------------------------------------------------------------------------------------------------ */
 
-/* Base to a whole exponent known now, by squaring. */
+/* Base to a whole exponent known now, not 0, by squaring. */
 static an_tensor *power(an_tensor *x, uint64_t n)
 {
-    an_tensor *result = NULL;
-    for (; n && x; n >>= 1) {
-        if (n & 1) result = result ? an_mul(result, x) : x;
-        if (n > 1) x = an_mul(x, x);
+    for (; !(n & 1); n >>= 1) x = an_mul(x, x);
+    an_tensor *result = x;
+    while (n >>= 1) {
+        x = an_mul(x, x);
+        if (n & 1) result = an_mul(result, x);
     }
     return result;
 }
@@ -142,14 +143,14 @@ static an_tensor *power(an_tensor *x, uint64_t n)
 /* Integers: squaring for every bit of the exponent. Exponents below 0 leave 1 / a^n cut to a whole number. */
 static an_tensor *integer_pow(an_tensor *a, an_tensor *b)
 {
-    const int bits = (int)an_dtype_nbytes(an_tensor_dtype(a)) * 8;
     const bool is_signed = an_dtype_kind_of(an_tensor_dtype(a)) == AN_KIND_INT;
+    const int bits = (int)an_dtype_nbytes(an_tensor_dtype(a)) * 8 - (is_signed ? 1 : 0);
     an_tensor *one = an_const_of(a, 1), *zero = an_const_of(a, 0);
     an_tensor *result = one, *square = a;
-    for (int i = 0; i < bits - (is_signed ? 1 : 0) && square; i++) {
+    for (int i = 0; i < bits; i++) {
+        if (i > 0) square = an_mul(square, square);
         an_tensor *bit = an_ne(an_bit_and(an_shr(b, an_const_of(b, i)), one), zero);
         result = an_where(bit, an_mul(result, square), result);
-        if (i + 1 < bits) square = an_mul(square, square);
     }
     if (!is_signed) return result;
     an_tensor *odd = an_ne(an_bit_and(b, one), zero);

@@ -11,6 +11,7 @@ static int64_t or_one(int64_t v)
 static an_tensor *pad_spatial(an_tensor *x, uint32_t n, const int64_t *before, const int64_t *after, double value)
 {
     int64_t b[AN_RANK_MAX] = {0}, a[AN_RANK_MAX] = {0};
+    if (!x) return NULL;
     const uint32_t rank = an_tensor_rank(x);
     for (uint32_t i = 0; i < n; i++) {
         b[rank - n + i] = before[i];

@@ -285,6 +285,7 @@ an_tensor *an_pad(an_tensor *x, const int64_t *before, const int64_t *after, uin
 /* x[begin:end) on one axis. */
 static an_tensor *cut(an_tensor *x, uint32_t axis, int64_t begin, int64_t end)
 {
+    if (!x) return NULL;
     an_graph *g = x->graph;
     const an_shape s = an_tensor_shape(x);
     an_uop b[AN_RANK_MAX], e[AN_RANK_MAX];
@@ -300,7 +301,7 @@ static an_tensor *cut(an_tensor *x, uint32_t axis, int64_t begin, int64_t end)
 /* Every step-th element of an axis of n, from the first: pad to whole steps, split them off, keep the first of each. */
 static an_tensor *stride_axis(an_tensor *x, uint32_t axis, int64_t n, int64_t step)
 {
-    if (step == 1 || n <= 1) return x;
+    if (!x || step == 1 || n <= 1) return x;
     an_graph *g = x->graph;
     const int64_t count = (n - 1) / step + 1;
     /* A step beyond the axis takes one element, however large it is. */
@@ -353,7 +354,7 @@ an_tensor *an_slice(an_tensor *x, int axis, int64_t begin, int64_t end, int64_t 
     if (begin <= end) return cut(x, at, 0, 0);
     an_tensor *part = cut(x, at, end + 1, begin + 1);
     part = an_flip(part, (int64_t[]){at}, 1);
-    return part ? stride_axis(part, at, begin - end, -step) : NULL;
+    return stride_axis(part, at, begin - end, -step);
 }
 
 an_tensor *an_shrink(an_tensor *x, const int64_t *begin, const int64_t *end, uint32_t n)

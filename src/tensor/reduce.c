@@ -275,6 +275,7 @@ static an_tensor *plain_cumsum(an_tensor *x, bool exclusive)
 /* (..., n) to (..., blocks, CUMSUM_BLOCK), zeros at the end. */
 static an_tensor *in_blocks(an_tensor *x, int64_t n)
 {
+    if (!x) return NULL;
     const uint32_t rank = an_tensor_rank(x);
     const int64_t blocks = (n + CUMSUM_BLOCK - 1) / CUMSUM_BLOCK;
     int64_t zero[AN_RANK_MAX] = {0}, after[AN_RANK_MAX] = {0};

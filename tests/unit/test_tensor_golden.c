@@ -263,6 +263,60 @@ static void every_device_gives_numpys_values(an_test *t)
     for (size_t i = 0; i < n; i++) run_all(t, backends[i]->name);
 }
 
+/* --- out of memory ----------------------------------------------------------------------------------------------- */
+
+/* Builds case k on a graph whose arena has room for so many bytes, and no more memory is to be had. True when that was
+ * enough; else the call must have said so. */
+static bool enough_room(an_test *t, const golden *k, size_t room)
+{
+    enum { BLOCK = 16384, HEAD = 32 }; /* of the graph's arena: src/ir/graph.c */
+    an_graph *g = NULL;
+    an_tensor *in[NIN] = {NULL};
+    size_t at = 0;
+    while (at < NCALLS && strcmp(calls[at].name, k->name) != 0) at++;
+    CHECK(t, at < NCALLS);
+    CHECK_OK(t, an_graph_create(t->ctx, &g));
+    CHECK_OK(t, an_graph_set_device(g, "interp"));
+    for (uint32_t i = 0; i < k->nin; i++)
+        CHECK(t, in[i] = an_tensor_from_host(g, k->in[i].dtype, k->in[i].dims, k->in[i].rank, k->in[i].data));
+    CHECK(t, an_graph_alloc(g, 2 * BLOCK));
+    CHECK(t, an_graph_alloc(g, BLOCK - HEAD - room));
+    t->memory.failed = 0;
+    t->memory.fail_at = t->memory.calls + 1;
+    t->memory.fail_onward = true;
+    const an_tensor *y = calls[at].call(g, in);
+    const bool failed = t->memory.failed > 0;
+    t->memory.fail_at = 0;
+    t->memory.fail_onward = false;
+    if (failed && (y || an_ctx_status(t->ctx) != AN_ERR_NOMEM))
+        an_test_fail(__FILE__, __LINE__, "%s with room for %zu bytes gives %s and '%s'", k->name, room, y ? "a tensor" : "NULL",
+                     an_ctx_error(t->ctx));
+    if (!failed && !y) an_test_fail(__FILE__, __LINE__, "%s fails: %s", k->name, an_ctx_error(t->ctx));
+    an_ctx_clear_error(t->ctx);
+    an_graph_destroy(g);
+    return !failed;
+}
+
+/* Wherever in a call memory runs out: NULL, and never a tensor that means something else. */
+static void every_call_survives_running_out_of_memory(an_test *t)
+{
+    FILE *f = fopen(VALUES, "r");
+    char *line = NULL;
+    size_t cap = 0, ran = 0;
+    bool bad = false;
+    golden k;
+    CHECK(t, f);
+    while (golden_read(f, &line, &cap, &k, &bad) && !bad) {
+        /* Handles and shapes take 32 bytes or more; past 2000 in coarser steps. */
+        for (size_t room = 0; room < 16000 && !enough_room(t, &k, room); room += room < 2000 ? 32 : room / 256 * 32) ran++;
+        golden_free(&k);
+    }
+    golden_free(&k);
+    free(line);
+    fclose(f);
+    CHECK(t, !bad && ran > NCALLS);
+}
+
 /* --- coverage ---------------------------------------------------------------------------------------------------- */
 
 static char *slurp(const char *path)
@@ -312,4 +366,4 @@ static void every_function_of_the_header_is_called(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(the_graph_as_built_gives_numpys_values), AN_CASE(every_device_gives_numpys_values),
-             AN_CASE(every_function_of_the_header_is_called))
+             AN_CASE(every_call_survives_running_out_of_memory), AN_CASE(every_function_of_the_header_is_called))
