@@ -2,7 +2,7 @@
  * rewritten step by step. */
 #include "print.h"
 
-#include "cli.h"
+#include "explain_grad.h"
 
 #include <anneal/inspect.h>
 #include <stdlib.h>
@@ -97,6 +97,8 @@ static int print_steps(an_ctx *ctx, const char *text, const cli_style *style, cl
         code = cli_fail_ctx(e, ctx);
         goto done;
     }
+    for (const char *line = text; strchr(line, '\n'); line = strchr(line, '\n') + 1) /* the unknowns and their bounds */
+        printf("  %s%.*s%s\n", cli_paint(style, CLI_DIM), (int)strcspn(line, "\n"), line, cli_paint(style, CLI_PLAIN));
     fputs("  ", stdout);
     an_expr_print(g, root, DEPTH, cli_put, stdout);
     putchar('\n');
@@ -134,17 +136,20 @@ static const char *example_of(const char *op)
 static int print_text(const an_op_view *op, cli_error *e)
 {
     an_ctx *ctx = NULL;
+    bool printed = false;
     const cli_style style = cli_style_of(stdout);
     const char *example = example_of(op->text);
+    if (an_ctx_create(NULL, &ctx)) return cli_fail(e, AN_ERR_NOMEM, "out of memory");
     print_op(op, &style);
-    puts("\nGradient:");
-    if (print_rules(op->text, true, &style) == 0) puts("  no rule mentions it");
+    puts("\nGradient rules:");
+    if (print_rules(op->text, true, &style) == 0) puts("  none mentions it");
+    int code = cli_explain_gradient(ctx, op->text, &style, &printed, e);
     puts("\nRules that mention it:");
     if (print_rules(op->text, false, &style) == 0) puts("  none");
-    if (!example) return 0;
-    printf("\nAn example, rewritten:\n");
-    if (an_ctx_create(NULL, &ctx)) return cli_fail(e, AN_ERR_NOMEM, "out of memory");
-    const int code = print_steps(ctx, example, &style, e);
+    if (example && !code) {
+        puts("\nAn example, rewritten:");
+        code = print_steps(ctx, example, &style, e);
+    }
     an_ctx_destroy(ctx);
     return code;
 }

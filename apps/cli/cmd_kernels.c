@@ -17,7 +17,29 @@ static an_kernel_text text_of(const char *show)
     return strcmp(show, "dag") == 0 ? AN_KERNEL_DAG : AN_KERNEL_SOURCE;
 }
 
-static int print_json(const kernels_args *a, cli_session *s, an_plan *plan, cli_error *e)
+/* The notes of all passes; as text, or as elements of a JSON array. */
+static void print_notes(const an_trace *trace, bool json)
+{
+    bool any = false;
+    for (size_t p = 0; p < an_trace_npasses(trace); p++) {
+        const an_trace_pass pass = an_trace_get_pass(trace, p);
+        for (size_t i = 0; i < pass.nnotes; i++) {
+            const char *note = an_trace_get_note(trace, p, i);
+            if (!json) {
+                printf("  %s: %s\n", pass.name, note);
+                continue;
+            }
+            printf("%s\n  {\"pass\": ", any ? "," : "");
+            cli_json_string(stdout, pass.name);
+            fputs(", \"text\": ", stdout);
+            cli_json_string(stdout, note);
+            putchar('}');
+            any = true;
+        }
+    }
+}
+
+static int print_json(const kernels_args *a, cli_session *s, an_plan *plan, const an_trace *trace, cli_error *e)
 {
     const an_plan_times times = an_plan_time(plan);
     printf("{\"model\": \"%s\", \"device\": \"%s\", \"batch\": %llu, \"bytes_between_kernels\": %zu, "
@@ -32,11 +54,19 @@ static int print_json(const kernels_args *a, cli_session *s, an_plan *plan, cli_
         printf(", \"phase\": \"%s\", \"reason\": ", k.phase);
         cli_json_string(stdout, k.reason);
         printf(", \"flops\": %.17g, \"bytes_read\": %.17g, \"bytes_written\": %.17g, \"buffers\": %u, \"reused\": %s, "
-               "\"key\": \"%016llx%016llx\", \"%s\": \"",
+               "\"key\": \"%016llx%016llx\"",
                k.flops, k.nbytes_read, k.nbytes_written, k.nbuffers, k.reused ? "true" : "false", (unsigned long long)k.key_hi,
-               (unsigned long long)k.key_lo, a->show);
-        if (an_plan_kernel_print(plan, i, text_of(a->show), cli_put_json, stdout)) return cli_fail_ctx(e, s->ctx);
-        fputs("\"}", stdout);
+               (unsigned long long)k.key_lo);
+        if (strcmp(a->show, "none") != 0) {
+            printf(", \"%s\": \"", a->show);
+            if (an_plan_kernel_print(plan, i, text_of(a->show), cli_put_json, stdout)) return cli_fail_ctx(e, s->ctx);
+            putchar('"');
+        }
+        putchar('}');
+    }
+    if (a->why) {
+        fputs("\n], \"decisions\": [", stdout);
+        print_notes(trace, true);
     }
     puts("\n]}");
     return 0;
@@ -48,7 +78,7 @@ static cli_colour colour_of(const char *phase)
     return strcmp(phase, "update") == 0 ? CLI_GOLD : CLI_TEAL;
 }
 
-static int print_text(const kernels_args *a, cli_session *s, an_plan *plan, an_trace *trace, cli_error *e)
+static int print_text(const kernels_args *a, cli_session *s, an_plan *plan, const an_trace *trace, cli_error *e)
 {
     const cli_style style = cli_style_of(stdout);
     const char *plain = cli_paint(&style, CLI_PLAIN), *dim = cli_paint(&style, CLI_DIM);
@@ -60,18 +90,14 @@ static int print_text(const kernels_args *a, cli_session *s, an_plan *plan, an_t
                cli_paint(&style, colour_of(k.phase)), i + 1, k.name, plain, k.phase, k.nbuffers, k.flops, k.nbytes_read,
                k.nbytes_written, k.reused ? "; the program of an equal kernel above" : "");
         printf("   boundary: %s\n", k.reason);
-        if (a->why) continue;
-        if (k.reused) continue;
+        if (k.reused || strcmp(a->show, "none") == 0) continue;
         fputs(dim, stdout);
         if (an_plan_kernel_print(plan, i, text_of(a->show), cli_put, stdout)) return cli_fail_ctx(e, s->ctx);
         printf("%s\n", plain);
     }
     if (a->why) {
-        puts("What the scheduler decided, in its words:");
-        for (size_t p = 0; p < an_trace_npasses(trace); p++) {
-            const an_trace_pass pass = an_trace_get_pass(trace, p);
-            for (size_t i = 0; i < pass.nnotes; i++) printf("  %s: %s\n", pass.name, an_trace_get_note(trace, p, i));
-        }
+        puts("What was decided, in the passes' words:");
+        print_notes(trace, false);
     }
     printf("%zu kernels for a step of %s, batch %llu, on %s; %zu bytes between them (%zu if none were shared)\n", n,
            s->model->name, (unsigned long long)a->batch, s->device, an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan));
@@ -97,7 +123,7 @@ static int verb_run(const void *args)
         goto done;
     }
     if (a->json)
-        print_json(a, &s, plan, &e);
+        print_json(a, &s, plan, trace, &e);
     else
         print_text(a, &s, plan, trace, &e);
 done:
@@ -108,8 +134,8 @@ done:
 }
 
 static const cli_option options[] = {
-    {"why", CLI_FLAG, offsetof(kernels_args, why), NULL, NULL, "the cost model's reasons instead of the sources", 0, 0, NULL},
-    {"show", CLI_CHOICE, offsetof(kernels_args, show), "WHAT", "source", "which form of a kernel", 0, 0, "source linear dag"},
+    {"why", CLI_FLAG, offsetof(kernels_args, why), NULL, NULL, "what the cost model and the passes decided, as well", 0, 0, NULL},
+    {"show", CLI_CHOICE, offsetof(kernels_args, show), "WHAT", "source", "which form of a kernel", 0, 0, "source linear dag none"},
     CLI_OPTION_JSON(kernels_args, "an object with an array \"kernels\""),
     CLI_OPTION_BATCH(kernels_args),
     {"optimizer", CLI_CHOICE, offsetof(kernels_args, optimizer), "NAME", "sgd", "how parameters are updated", 0, 0,
@@ -125,7 +151,7 @@ const cli_verb cli_verb_kernels = {
     .summary = "print every kernel of a training step, and why it ends where it does",
     .about = "source is the device's own language (LLVM IR on cpu), linear the instruction list, dag what the scheduler made.\n",
     .examples = "  anneal kernels mlp\n"
-                "  anneal kernels mlp --why\n"
+                "  anneal kernels mlp --why --show none\n"
                 "  anneal kernels mlp --show linear --device interp\n"
                 "  anneal kernels mlp --json | jq '.kernels[].name'\n",
     .options = options,

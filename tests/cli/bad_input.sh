@@ -128,7 +128,11 @@ done
 accept "Verbs:" --help
 accept '"checks": [' doctor --json
 accept 'floordiv' explain
-accept 'by ' explain floordiv
+for op in $("$anneal" explain | sed -n 's/^  \([a-z0-9_]*\) .*/\1/p'); do
+    accept "Rules that mention it:" explain "$op"
+    if grep -q '^An example' "$dir/out"; then check "explain $op: nothing is rewritten" grep -q '^  1\. .* => .* by ' "$dir/out"; fi
+done
+accept 'grad x = (mul g z)' explain mul
 run="train mlp --data synthetic --steps 30 --seed 3"
 accept "test accuracy" $run
 check "piped output has escape sequences" sh -c "! grep -q '$(printf '\033')' '$dir/out'"
