@@ -33,6 +33,13 @@ configure() { # DIR ARGS...
     fi
 }
 
+# The compiler of the sanitizer build: Clang where it can, so that its warnings count too.
+sanitizer_cc() {
+    out=$(mktemp) || return
+    if echo 'int main(void) { return 0; }' | clang-19 -fsanitize=address,undefined -x c - -o "$out" 2>/dev/null; then echo clang-19; else echo "${CC:-cc}"; fi
+    rm -f "$out"
+}
+
 run() { # DIR NAME MESON_TEST_ARGS...: run tests, keep the log for the count
     dir=$1 name=$2
     shift 2
@@ -55,7 +62,7 @@ all() {
     wasm || [ $? = 77 ] || return 1
     rm -rf "$tally" && mkdir -p "$tally"
     run "$build" release
-    configure "$asan" --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false && ninja -C "$asan" || return 1
+    CC=$(sanitizer_cc) configure "$asan" --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false && ninja -C "$asan" || return 1
     export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     run "$asan" asan --suite unit --timeout-multiplier 4
