@@ -7,30 +7,18 @@
 
 #include <stdlib.h>
 
-typedef struct eval_value {
-    an_scalar *data;
-    size_t n;
-    uint32_t rank;
-    int64_t dims[AN_RANK_MAX];
-} eval_value;
-
-typedef struct eval_state {
-    an_graph *g;
-    eval_value *values; /* by node id */
-} eval_state;
-
-static eval_value *value_of(eval_state *s, an_uop u)
+static eval_value *value_of(evaluation *s, an_uop u)
 {
     return &s->values[u.id];
 }
 
-static eval_value *source(eval_state *s, an_uop u, uint32_t i)
+static eval_value *source(evaluation *s, an_uop u, uint32_t i)
 {
     return value_of(s, an_uop_src(s->g, u, i));
 }
 
 /* A dim or bound: an integer scalar that has been evaluated. */
-static int64_t integer(eval_state *s, an_uop u, uint32_t i)
+static int64_t integer(evaluation *s, an_uop u, uint32_t i)
 {
     return source(s, u, i)->data[0].i;
 }
@@ -40,7 +28,7 @@ static an_scalar at(const eval_value *v, size_t i)
     return v->data[v->n == 1 && v->rank == 0 ? 0 : i];
 }
 
-static bool read_buffer(eval_state *s, an_uop u, eval_value *v)
+static bool read_buffer(evaluation *s, an_uop u, eval_value *v)
 {
     const an_dtype d = an_uop_dtype(s->g, u);
     const size_t size = an_dtype_nbytes(d);
@@ -51,9 +39,10 @@ static bool read_buffer(eval_state *s, an_uop u, eval_value *v)
     return ok;
 }
 
-/* The position in x of position idx of u, or -1 where u pads. idx is row-major coordinates of u. */
-static int64_t moved(eval_state *s, an_uop u, const eval_value *x, const int64_t *idx, uint32_t rank)
+int64_t eval_moved(evaluation *s, an_uop u, const int64_t *idx)
 {
+    const eval_value *x = source(s, u, 0);
+    const uint32_t rank = value_of(s, u)->rank;
     const an_op op = an_uop_op(s->g, u);
     const uint64_t arg = an_uop_arg(s->g, u);
     int64_t in[AN_RANK_MAX] = {0}, pos = 0;
@@ -81,8 +70,7 @@ static int64_t moved(eval_state *s, an_uop u, const eval_value *x, const int64_t
     return pos;
 }
 
-/* Steps row-major coordinates by one. */
-static void step(int64_t *idx, const int64_t *dims, uint32_t rank)
+void eval_step(int64_t *idx, const int64_t *dims, uint32_t rank)
 {
     for (uint32_t i = rank; i-- > 0;) {
         if (++idx[i] < dims[i]) return;
@@ -90,17 +78,17 @@ static void step(int64_t *idx, const int64_t *dims, uint32_t rank)
     }
 }
 
-static void move(eval_state *s, an_uop u, eval_value *v)
+static void move(evaluation *s, an_uop u, eval_value *v)
 {
     const eval_value *x = source(s, u, 0);
     int64_t idx[AN_RANK_MAX] = {0};
-    for (size_t i = 0; i < v->n; i++, step(idx, v->dims, v->rank)) {
-        const int64_t pos = moved(s, u, x, idx, v->rank);
+    for (size_t i = 0; i < v->n; i++, eval_step(idx, v->dims, v->rank)) {
+        const int64_t pos = eval_moved(s, u, idx);
         v->data[i] = pos < 0 ? (an_scalar){0} : x->data[pos];
     }
 }
 
-static void reduce(eval_state *s, an_uop u, eval_value *v)
+static void reduce(evaluation *s, an_uop u, eval_value *v)
 {
     const eval_value *x = source(s, u, 0);
     const uint64_t arg = an_uop_arg(s->g, u);
@@ -108,7 +96,7 @@ static void reduce(eval_state *s, an_uop u, eval_value *v)
     const an_op op = an_reduce_op(arg);
     int64_t idx[AN_RANK_MAX] = {0};
     for (size_t i = 0; i < v->n; i++) v->data[i] = an_reduce_identity(op, d);
-    for (size_t i = 0; i < x->n; i++, step(idx, x->dims, x->rank)) {
+    for (size_t i = 0; i < x->n; i++, eval_step(idx, x->dims, x->rank)) {
         int64_t pos = 0;
         for (uint32_t k = 0; k < x->rank; k++) pos = pos * v->dims[k] + (an_reduce_mask(arg) >> k & 1u ? 0 : idx[k]);
         const an_scalar pair[2] = {v->data[pos], x->data[i]};
@@ -116,7 +104,7 @@ static void reduce(eval_state *s, an_uop u, eval_value *v)
     }
 }
 
-static void elementwise(eval_state *s, an_uop u, eval_value *v)
+static void elementwise(evaluation *s, an_uop u, eval_value *v)
 {
     const an_op op = an_uop_op(s->g, u);
     const uint32_t n = an_uop_nsrc(s->g, u);
@@ -130,7 +118,7 @@ static void elementwise(eval_state *s, an_uop u, eval_value *v)
     }
 }
 
-static an_status eval_node(eval_state *s, an_uop u)
+static an_status eval_node(evaluation *s, an_uop u)
 {
     eval_value *v = value_of(s, u);
     const an_shape shape = an_uop_shape(s->g, u);
@@ -184,23 +172,55 @@ static an_status eval_node(eval_state *s, an_uop u)
     return AN_OK;
 }
 
+const eval_value *evaluation_of(evaluation *e, an_uop u)
+{
+    an_uop_vec order = {0};
+    const uint32_t len = an_graph_len(e->g);
+    if (e->len < len) { /* the graph has grown */
+        eval_value *more = realloc(e->values, len * sizeof *more);
+        if (!more) return NULL;
+        memset(more + e->len, 0, (len - e->len) * sizeof *more);
+        e->values = more;
+        e->len = len;
+    }
+    an_status st = value_of(e, u)->known ? AN_OK : an_toposort(e->g, &u, 1, &order);
+    for (size_t i = 0; i < order.len && !st; i++) {
+        eval_value *v = value_of(e, order.data[i]);
+        if (v->known) continue;
+        st = eval_node(e, order.data[i]);
+        if (!st && e->errors) st = eval_error(e, order.data[i], v);
+        v->known = !st;
+    }
+    an_vec_fini(an_graph_ctx(e->g), &order);
+    return st ? NULL : value_of(e, u);
+}
+
+void evaluation_fini(evaluation *e)
+{
+    for (uint32_t i = 0; i < e->len; i++) {
+        free(e->values[i].data);
+        free(e->values[i].error);
+        free(e->values[i].slack);
+    }
+    free(e->values);
+    *e = (evaluation){0};
+}
+
 an_status an_test_eval(an_graph *g, an_uop root, void *dst, size_t nbytes)
 {
-    an_ctx *ctx = an_graph_ctx(g);
-    const uint32_t len = an_graph_len(g);
-    an_uop_vec order = {0};
-    eval_state s = {.g = g, .values = calloc(len, sizeof(eval_value))};
-    an_status st = s.values ? an_toposort(g, &root, 1, &order) : AN_ERR_NOMEM;
-    for (size_t i = 0; i < order.len && !st; i++) st = eval_node(&s, order.data[i]);
-    if (!st) {
-        const eval_value *v = value_of(&s, root);
+    evaluation e = {.g = g};
+    const eval_value *v = evaluation_of(&e, root);
+    an_status st = AN_OK;
+    if (v) {
         const an_dtype d = an_uop_dtype(g, root);
         const size_t size = an_dtype_nbytes(d);
-        if (v->n * size != nbytes) st = an_fail(ctx, AN_ERR_ARG, "eval_graph: %zu bytes, not %zu", v->n * size, nbytes);
+        if (v->n * size != nbytes)
+            st = an_fail(an_graph_ctx(g), AN_ERR_ARG, "eval_graph: %zu bytes, not %zu", v->n * size, nbytes);
         for (size_t i = 0; i < v->n && !st; i++) an_scalar_store(d, v->data[i], (unsigned char *)dst + i * size);
+    } else {
+        st = an_ctx_status(an_graph_ctx(g));
+        if (!st) st = AN_ERR_NOMEM;
     }
-    for (uint32_t i = 0; s.values && i < len; i++) free(s.values[i].data);
-    free(s.values);
-    an_vec_fini(ctx, &order);
+    evaluation_fini(&e);
     return st;
 }

@@ -1,0 +1,233 @@
+/* random_check.c - a random program in every way there is, against the oracle. */
+#include "random_program.h"
+
+#include <anneal/device.h>
+#include <anneal/plan.h>
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct way {
+    const char *name, *device;
+    an_settings settings;
+} way;
+
+static const way ways[] = {
+    {"interp", "interp", {0}},
+    {"interp, no fusion", "interp", {.no_fuse = true}},
+    {"interp, no optimisation", "interp", {.no_opt = true}},
+    {"cpu", "cpu", {0}},
+    {"cpu, no fusion", "cpu", {.no_fuse = true}},
+};
+enum { WAYS = sizeof ways / sizeof *ways, LAB_USES = 200 };
+
+struct random_lab {
+    an_ctx *ctx[WAYS], *oracle;
+    int uses;
+};
+
+static bool has_device(const char *name)
+{
+    size_t n = 0;
+    const an_backend *const *all = an_backends(&n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(all[i]->name, name) == 0) return true;
+    return false;
+}
+
+static void close_all(random_lab *lab)
+{
+    for (int i = 0; i < WAYS; i++) an_ctx_destroy(lab->ctx[i]);
+    an_ctx_destroy(lab->oracle);
+    *lab = (random_lab){0};
+}
+
+random_lab *random_lab_create(void)
+{
+    return calloc(1, sizeof(random_lab));
+}
+
+void random_lab_destroy(random_lab *lab)
+{
+    if (lab) close_all(lab);
+    free(lab);
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* One build of a program. */
+typedef struct build {
+    an_graph *g;
+    an_tensor *v[RANDOM_CALLS];
+    an_uop uop[RANDOM_CALLS]; /* of outputs and inputs, before anything has run */
+} build;
+
+static bool say(random_verdict *out, const char *where, const char *what, const char *fmt, ...) AN_PRINTF(4, 5);
+static bool say(random_verdict *out, const char *where, const char *what, const char *fmt, ...)
+{
+    snprintf(out->kind, sizeof out->kind, "%s: %s", where, what);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(out->text, sizeof out->text, fmt, args);
+    va_end(args);
+    return false;
+}
+
+static bool build_up(an_ctx *ctx, const char *device, const char *where, const random_program *p, build *b, random_verdict *out)
+{
+    if (an_graph_create(ctx, &b->g) || an_graph_set_device(b->g, device))
+        return say(out, where, "no graph", "%s", an_ctx_error(ctx));
+    for (int i = 0; i < p->n; i++) {
+        b->v[i] = random_apply(b->g, p, i, b->v);
+        if (!b->v[i]) return say(out, where, "a call is refused", "v%d: %s", i, an_ctx_error(ctx));
+    }
+    for (int i = 0; i < p->n; i++) b->uop[i] = an_tensor_uop(b->v[i]);
+    return true;
+}
+
+static bool assigns_to(const random_program *p, const build *b, int i)
+{
+    for (int k = 0; k < p->n; k++)
+        if (p->call[k].op == RANDOM_ASSIGN && b->v[k] == b->v[i]) return true;
+    return false;
+}
+
+static bool agree(an_dtype d, an_scalar got, an_scalar want, double error)
+{
+    if (an_dtype_kind_of(d) != AN_KIND_FLOAT) return got.i == want.i;
+    if (isnan(got.f) || isnan(want.f)) return isnan(got.f) && isnan(want.f);
+    return got.f == want.f || fabs(got.f - want.f) <= error;
+}
+
+/* Value i against the oracle's. */
+static bool compare(an_dtype d, const unsigned char *bytes, const eval_value *want, const char *where, const char *what, int i,
+                    random_verdict *out)
+{
+    for (size_t k = 0; k < want->n; k++) {
+        if (!isfinite(want->error[k])) {
+            out->open++;
+            continue;
+        }
+        out->compared++;
+        const an_scalar got = an_scalar_load(d, bytes + k * an_dtype_nbytes(d));
+        if (agree(d, got, want->data[k], want->error[k])) continue;
+        if (an_dtype_kind_of(d) == AN_KIND_FLOAT)
+            return say(out, where, what, "v%d[%zu] is %.9g (%a), not %.9g (%a, +- %.3g)", i, k, got.f, got.f, want->data[k].f,
+                       want->data[k].f, want->error[k]);
+        return say(out, where, what, "v%d[%zu] is %lld, not %lld", i, k, (long long)got.i, (long long)want->data[k].i);
+    }
+    return true;
+}
+
+/* Reads value i and compares; keeps the bytes (the caller's to free) if asked. */
+static bool look(build *b, int i, const eval_value *want, const char *where, const char *what, unsigned char **keep,
+                 random_verdict *out)
+{
+    const size_t nbytes = an_tensor_nbytes(b->v[i]);
+    unsigned char *bytes = malloc(nbytes + 1);
+    bool ok = false;
+    if (!want)
+        say(out, where, "no oracle", "v%d: %s", i, an_ctx_error(an_graph_ctx(b->g)));
+    else if (an_tensor_read(b->v[i], bytes, nbytes))
+        say(out, where, "no values", "v%d: %s", i, an_ctx_error(an_graph_ctx(b->g)));
+    else
+        ok = compare(an_tensor_dtype(b->v[i]), bytes, want, where, what, i, out);
+    if (keep)
+        *keep = bytes;
+    else
+        free(bytes);
+    return ok;
+}
+
+/* The second run: from what the buffers hold after the first. */
+static bool run_again(build *b, const random_program *p, an_plan *plan, unsigned char *const *first, const char *where,
+                      random_verdict *out)
+{
+    bool ok = true, writes = false;
+    for (int i = 0; i < p->n; i++) writes = writes || p->call[i].op == RANDOM_ASSIGN;
+    evaluation ev = {.g = b->g, .errors = true};
+    for (int i = 0; i < p->n && writes && ok; i++)
+        if (p->call[i].output) ok = evaluation_of(&ev, b->uop[i]) != NULL;
+    if (!ok) say(out, where, "no oracle for the second run", "%s", an_ctx_error(an_graph_ctx(b->g)));
+    if (ok && an_plan_run(plan)) ok = say(out, where, "no second run", "%s", an_ctx_error(an_graph_ctx(b->g)));
+    for (int i = 0; i < p->n && ok; i++) {
+        if (!p->call[i].output) continue;
+        if (writes) {
+            ok = look(b, i, evaluation_of(&ev, b->uop[i]), where, "second run", NULL, out);
+            continue;
+        }
+        const size_t nbytes = an_tensor_nbytes(b->v[i]);
+        unsigned char *bytes = malloc(nbytes + 1);
+        if (an_tensor_read(b->v[i], bytes, nbytes) || memcmp(bytes, first[i], nbytes) != 0)
+            ok = say(out, where, "second run", "v%d is not what it was after the first run", i);
+        free(bytes);
+    }
+    evaluation_fini(&ev);
+    return ok;
+}
+
+static bool check_way(an_ctx *ctx, const way *w, const random_program *p, const build *oracle, evaluation *ev, random_verdict *out)
+{
+    build b = {0};
+    an_tensor *outputs[RANDOM_CALLS];
+    unsigned char *first[RANDOM_CALLS] = {0};
+    an_plan *plan = NULL;
+    size_t n = 0;
+    bool ok = build_up(ctx, w->device, w->name, p, &b, out);
+    for (int i = 0; i < p->n; i++)
+        if (p->call[i].output) outputs[n++] = b.v[i];
+    const double start = seconds_now();
+    if (ok && an_plan_create(b.g, outputs, n, NULL, &plan)) ok = say(out, w->name, "no plan", "%s", an_ctx_error(ctx));
+    out->seconds = fmax(out->seconds, seconds_now() - start);
+    if (ok && an_plan_run(plan)) ok = say(out, w->name, "no run", "%s", an_ctx_error(ctx));
+    for (int i = 0; i < p->n && ok; i++) {
+        const bool untouched = p->call[i].op == RANDOM_INPUT && !assigns_to(p, &b, i);
+        if (!p->call[i].output && !untouched) continue;
+        ok = look(&b, i, evaluation_of(ev, oracle->uop[i]), w->name, untouched ? "an input changed" : "difference", &first[i], out);
+    }
+    if (ok) ok = run_again(&b, p, plan, first, w->name, out);
+    for (int i = 0; i < p->n; i++) free(first[i]);
+    an_plan_destroy(plan);
+    an_graph_destroy(b.g);
+    return ok;
+}
+
+void random_check(random_lab *lab, const random_program *p, bool thorough, random_verdict *out)
+{
+    *out = (random_verdict){0};
+    if (lab->uses++ % LAB_USES == 0 || (lab->oracle && an_ctx_status(lab->oracle))) {
+        close_all(lab);
+        lab->uses = 1;
+        bool ok = !an_ctx_create(NULL, &lab->oracle);
+        for (int i = 0; i < WAYS; i++)
+            ok = ok && !an_ctx_create(NULL, &lab->ctx[i]) && !an_ctx_set_settings(lab->ctx[i], ways[i].settings);
+        if (!ok) {
+            say(out, "lab", "no context", "no memory");
+            return;
+        }
+    }
+    build oracle = {0};
+    evaluation ev = {.errors = true};
+    bool ok = build_up(lab->oracle, "interp", "oracle", p, &oracle, out);
+    ev.g = oracle.g;
+    for (int i = 0; i < p->n && ok; i++)
+        if (!evaluation_of(&ev, oracle.uop[i])) ok = say(out, "oracle", "no value", "v%d: %s", i, an_ctx_error(lab->oracle));
+    for (int i = 0; i < WAYS && ok; i++) {
+        if (!has_device(ways[i].device)) continue;
+        if (!thorough && i != 0 && i != 3 && (p->seed + (uint64_t)i) % 3 != 0) continue;
+        ok = check_way(lab->ctx[i], &ways[i], p, &oracle, &ev, out);
+        an_ctx_clear_error(lab->ctx[i]);
+    }
+    evaluation_fini(&ev);
+    an_graph_destroy(oracle.g);
+    if (lab->oracle) an_ctx_clear_error(lab->oracle);
+}
