@@ -127,6 +127,7 @@ bool an_kern_refresh(an_sched *s, an_kern *k)
     for (size_t i = 0; ok && i < k->stores.len; i++)
         ok = an_vec_push(s->ctx, &k->writes, an_uop_src(s->g, k->stores.data[i], 0));
     an_vec_fini(s->ctx, &order);
+    k->reduce_ops = k->has_reduce ? an_stores_ops(s, &k->stores, true) : 0;
     return ok;
 }
 

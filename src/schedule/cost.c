@@ -12,7 +12,7 @@ static const double NESTED_REDUCE_PENALTY = 4.0;
 
 an_cost an_cost_for(const an_backend *backend)
 {
-    an_cost c = {.bytes_per_ns = 12, .ops_per_ns = 32, .launch_ns = 1500, .max_buffers = 31, .max_nodes = 400};
+    an_cost c = {.bytes_per_ns = 12, .ops_per_ns = 32, .launch_ns = 1500, .max_buffers = 31, .max_nodes = 400, .cache_nbytes = 2e6};
     if (backend && strcmp(backend->name, "webgpu") == 0)
         c = (an_cost){.bytes_per_ns = 300, .ops_per_ns = 5000, .launch_ns = 5000, .max_buffers = 8, .max_nodes = 400};
     return c;
@@ -55,6 +55,17 @@ double an_numel(an_sched *s, an_shape shape)
     return n;
 }
 
+static bool add_ranges(an_sched *s, an_uop tuple, an_uop_vec *set)
+{
+    uint32_t n = 0;
+    const uint32_t *ranges = an_tuple_ranges(s, tuple, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const an_uop r = {ranges[i]};
+        if (!an_vec_has(set, r) && !an_vec_push(s->ctx, set, r)) return false;
+    }
+    return ranges != NULL;
+}
+
 /* Adds to set what the ranges in it nest in, in this kernel. */
 static bool close_over(an_sched *s, uint32_t kernel, an_uop_vec *set)
 {
@@ -68,7 +79,7 @@ static bool close_over(an_sched *s, uint32_t kernel, an_uop_vec *set)
         } else {
             const an_info *info = &s->info[owner.id];
             for (size_t c = 0; c < info->contexts.len; c++)
-                if (info->contexts.data[c].kernel == kernel && !an_ranges_below(s, info->contexts.data[c].tuple, set))
+                if (info->contexts.data[c].kernel == kernel && !add_ranges(s, info->contexts.data[c].tuple, set))
                     return false;
         }
     }
@@ -77,27 +88,27 @@ static bool close_over(an_sched *s, uint32_t kernel, an_uop_vec *set)
 
 double an_sched_evals(an_sched *s, uint32_t kernel, an_uop tuple)
 {
-    const uint32_t known = an_pairmap_get(&s->evals, kernel + 1, tuple.id);
+    uint32_t known = an_pairmap_get(&s->evals, kernel + 1, tuple.id);
+    if (!known && s->on_trial) known = an_pairmap_get(&s->trial_evals, kernel + 1, tuple.id);
     if (known) return s->eval_counts.data[known - 1];
     an_uop_vec set = {0};
     double n = 1;
-    if (an_ranges_below(s, tuple, &set) && close_over(s, kernel, &set))
+    if (add_ranges(s, tuple, &set) && close_over(s, kernel, &set))
         for (size_t i = 0; i < set.len; i++) n *= an_range_size(s, set.data[i]);
     an_vec_fini(s->ctx, &set);
     if (an_vec_push(s->ctx, &s->eval_counts, n))
-        (void)an_pairmap_set(&s->evals, s->ctx, kernel + 1, tuple.id, (uint32_t)s->eval_counts.len);
+        (void)an_pairmap_set(s->on_trial ? &s->trial_evals : &s->evals, s->ctx, kernel + 1, tuple.id,
+                             (uint32_t)s->eval_counts.len);
     return n;
 }
 
 bool an_sched_in_reduce(an_sched *s, an_uop tuple)
 {
-    an_uop_vec set = {0};
-    bool found = false;
-    (void)an_ranges_below(s, tuple, &set);
-    for (size_t i = 0; i < set.len && !found; i++)
-        found = an_range_kind_of(an_uop_arg(s->g, set.data[i])) == AN_RANGE_REDUCE;
-    an_vec_fini(s->ctx, &set);
-    return found;
+    uint32_t n = 0;
+    const uint32_t *ranges = an_tuple_ranges(s, tuple, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (an_range_kind_of(an_uop_arg(s->g, (an_uop){ranges[i]})) == AN_RANGE_REDUCE) return true;
+    return false;
 }
 
 double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t ncontexts, double limit)
@@ -113,6 +124,7 @@ double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t n
     an_pairmap seen = {0}; /* (node, tuple); a tuple belongs to one kernel by its LOOPs */
     double ops = 0, limit_ops = limit * s->cost->ops_per_ns;
     uint32_t visits = 0;
+    s->on_trial = true;
     for (size_t i = 0; i < ncontexts; i++) {
         const step first = {n, contexts[i]};
         if (!an_vec_push(s->ctx, &stack, first)) break;
@@ -155,7 +167,8 @@ double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t n
         }
     }
     for (size_t i = touched.len; i-- > 0;) s->info[touched.data[i]].contexts.len--;
-    if (touched.len) an_pairmap_clear(&s->evals);
+    an_pairmap_fini(&s->trial_evals, s->ctx); /* small, and a fresh one clears faster than an old one that grew */
+    s->on_trial = false;
     an_vec_fini(s->ctx, &stack);
     an_vec_fini(s->ctx, &touched);
     an_pairmap_fini(&seen, s->ctx);

@@ -9,31 +9,35 @@ static bool add_edge(an_sched *s, an_edge_vec *out, uint32_t before, uint32_t af
 
 bool an_sched_edges(an_sched *s, an_edge_vec *out)
 {
-    an_idmap writer = {0}; /* pointer -> 1 + kernel */
+    an_idmap writer = {0};       /* pointer -> 1 + kernel */
+    an_idmap overwriter = {0};   /* pointer -> 1 + kernel that writes an ASSIGN on top of it */
     bool ok = true;
     for (uint32_t k = 0; ok && k < s->kernels.len; k++) {
         const an_kern *kern = &s->kernels.data[k];
-        for (size_t i = 0; ok && !kern->dead && i < kern->writes.len; i++)
-            ok = an_idmap_set(&writer, s->ctx, kern->writes.data[i].id, k + 1);
+        for (size_t i = 0; ok && !kern->dead && i < kern->writes.len; i++) {
+            const an_uop w = kern->writes.data[i];
+            ok = an_idmap_set(&writer, s->ctx, w.id, k + 1);
+            if (ok && an_uop_op(s->g, w) == AN_OP_ASSIGN)
+                ok = an_idmap_set(&overwriter, s->ctx, an_uop_src(s->g, w, 0).id, k + 1);
+        }
     }
     for (uint32_t k = 0; ok && k < s->kernels.len; k++) {
         const an_kern *kern = &s->kernels.data[k];
         if (kern->dead) continue;
         for (size_t i = 0; ok && i < kern->reads.len; i++) {
             const uint32_t w = an_idmap_get(&writer, kern->reads.data[i].id);
+            const uint32_t over = an_idmap_get(&overwriter, kern->reads.data[i].id);
             if (w) ok = add_edge(s, out, w - 1, k);
+            if (ok && over) ok = add_edge(s, out, k, over - 1);
         }
         for (size_t i = 0; ok && i < kern->writes.len; i++) {
             const an_uop w = kern->writes.data[i];
-            if (an_uop_op(s->g, w) != AN_OP_ASSIGN) continue;
-            const an_uop old = an_uop_src(s->g, w, 0);
-            const uint32_t earlier = an_idmap_get(&writer, old.id);
+            const uint32_t earlier = an_uop_op(s->g, w) == AN_OP_ASSIGN ? an_idmap_get(&writer, an_uop_src(s->g, w, 0).id) : 0;
             if (earlier) ok = add_edge(s, out, earlier - 1, k);
-            for (uint32_t r = 0; ok && r < s->kernels.len; r++)
-                if (!s->kernels.data[r].dead && an_vec_has(&s->kernels.data[r].reads, old)) ok = add_edge(s, out, r, k);
         }
     }
     an_idmap_fini(&writer, s->ctx);
+    an_idmap_fini(&overwriter, s->ctx);
     return ok;
 }
 

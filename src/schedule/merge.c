@@ -6,6 +6,8 @@
  * gradient rides with its weight's. */
 #include "schedule/sched.h"
 
+#include <stdlib.h>
+
 typedef struct merger {
     an_sched *s;
     uint64_t *reach; /* row k: kernels that must run after k, directly or not */
@@ -21,12 +23,21 @@ static bool reaches(const merger *m, uint32_t a, uint32_t b)
     return m->reach[a * m->words + b / 64] >> (b % 64) & 1u;
 }
 
+/* Kernels are made from users to sources: by the kernel that goes first, edges to users come before those to sources. */
+static int by_before(const void *a, const void *b)
+{
+    const an_edge *x = a, *y = b;
+    const int c = (x->before > y->before) - (x->before < y->before);
+    return c ? c : (x->after > y->after) - (x->after < y->after);
+}
+
 /* Recomputes edges and reach. Sound also when edges form a cycle (order.c deals with it): iterates to a fixpoint. */
 static bool refresh(merger *m)
 {
     m->edges.len = 0;
     if (!an_sched_edges(m->s, &m->edges)) return false;
     memset(m->reach, 0, m->reach_nbytes);
+    if (m->edges.len) qsort(m->edges.data, m->edges.len, sizeof *m->edges.data, by_before);
     bool changed = true;
     while (changed) {
         changed = false;
@@ -126,9 +137,9 @@ static bool worth_it(an_sched *s, const an_kern *shorter, const an_kern *longer,
     if (shared <= 0 && !dependent && !(equal && updates && !shorter->has_reduce && !longer->has_reduce)) return false;
     /* The smaller of two reductions rides along; one alone keeps its kernel, unless it moves to outer loops of another. */
     double loss = 0;
-    if (shorter->has_reduce && (longer->has_reduce || !equal)) loss = RIDING_PENALTY * an_stores_ops(s, &shorter->stores, true);
+    if (shorter->has_reduce && (longer->has_reduce || !equal)) loss = RIDING_PENALTY * shorter->reduce_ops;
     if (longer->has_reduce && shorter->has_reduce && equal) {
-        const double other = RIDING_PENALTY * an_stores_ops(s, &longer->stores, true);
+        const double other = RIDING_PENALTY * longer->reduce_ops;
         if (other < loss) loss = other;
     }
     return loss / s->cost->ops_per_ns < s->cost->launch_ns + shared / s->cost->bytes_per_ns;

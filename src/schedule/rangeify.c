@@ -218,3 +218,24 @@ bool an_ranges_below(an_sched *s, an_uop u, an_uop_vec *out)
     an_vec_fini(s->ctx, &stack);
     return ok;
 }
+
+const uint32_t *an_tuple_ranges(an_sched *s, an_uop tuple, uint32_t *n)
+{
+    uint32_t at = an_idmap_get(&s->ranges_at, tuple.id);
+    *n = 0;
+    if (!at) {
+        an_uop_vec set = {0};
+        const size_t start = s->ranges.len;
+        bool ok = an_ranges_below(s, tuple, &set) && an_vec_reserve(s->ctx, &s->ranges, set.len + 1) &&
+                  an_idmap_set(&s->ranges_at, s->ctx, tuple.id, (uint32_t)start + 1);
+        if (ok) {
+            s->ranges.data[s->ranges.len++] = (uint32_t)set.len;
+            for (size_t i = 0; i < set.len; i++) s->ranges.data[s->ranges.len++] = set.data[i].id;
+            at = (uint32_t)start + 1;
+        }
+        an_vec_fini(s->ctx, &set);
+        if (!ok) return NULL;
+    }
+    *n = s->ranges.data[at - 1];
+    return s->ranges.data + at;
+}

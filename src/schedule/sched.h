@@ -40,7 +40,7 @@ typedef struct an_kern {
     an_uop node;       /* the tensor node it was made for */
     const char *reason;
     uint32_t nnodes;   /* tensor nodes inlined */
-    double ops;        /* modelled work */
+    double reduce_ops; /* modelled operations inside reductions */
     bool has_reduce;
     bool dead;         /* merged into another */
 } an_kern;
@@ -60,7 +60,11 @@ typedef struct an_sched {
     an_bounds_memo bounds;
     an_idmap simplified; /* tuple -> simplified tuple */
     an_pairmap evals;    /* (kernel, tuple) -> 1 + index into eval_counts */
+    an_pairmap trial_evals; /* the same for tuples below a node whose cost is being asked for: they hold while it is */
+    bool on_trial;
     AN_VEC(double) eval_counts;
+    an_idmap ranges_at;  /* tuple -> 1 + index into ranges: their number, then the RANGEs below it */
+    AN_VEC(uint32_t) ranges;
     an_idmap buffer_of;  /* stored node -> its BUFFER or ASSIGN */
     an_uop_vec outputs;  /* BUFFERs of the roots */
 } an_sched;
@@ -76,6 +80,8 @@ an_uop an_sched_range(an_sched *s, an_uop bound, an_uop owner, uint32_t kernel);
 an_uop an_sched_reduce_ranges(an_sched *s, an_uop n);
 /* Row-major position in a buffer of that shape. */
 an_uop an_tuple_flat(an_sched *s, an_uop tuple, an_shape shape);
+/* The RANGEs below a tuple, each once; valid until the next call. NULL, and *n 0, when memory is out. */
+const uint32_t *an_tuple_ranges(an_sched *s, an_uop tuple, uint32_t *n);
 /* The RANGEs below u, each once, pushed onto out if not there. */
 bool an_ranges_below(an_sched *s, an_uop u, an_uop_vec *out);
 /* u is evaluated through: it is only its first source, moved or renamed. */
@@ -98,6 +104,7 @@ void an_kern_fini(an_sched *s, an_kern *k);
 an_status an_sched_build(an_sched *s);                                    /* build.c: stores as expressions */
 an_status an_sched_collapse(an_sched *s);                                 /* collapse.c: reductions in closed form */
 an_status an_sched_merge(an_sched *s);                                    /* merge.c: kernels with several outputs */
+an_status an_sched_pack(an_sched *s);                                     /* pack.c: operands of products in panels */
 an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n);       /* order.c: launch order */
 an_status an_sched_split(an_sched *s, const uint32_t *order, size_t n, an_schedule *out); /* split.c: slots, names */
 
@@ -112,7 +119,7 @@ bool an_sched_edges(an_sched *s, an_edge_vec *out);
 
 /* --- kernels as nodes of a graph --------------------------------------------------------------- */
 uint32_t an_sched_kernel_new(an_sched *s, an_uop node, const char *reason);
-/* Fills reads and writes from stores. */
+/* Fills reads, writes and what is known of reductions from stores. */
 bool an_kern_refresh(an_sched *s, an_kern *k);
 /* Modelled operations of these stores: each node's weight times the ranges it depends on. reduce_only: of those
  * inside reductions. */

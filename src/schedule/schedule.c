@@ -19,6 +19,9 @@ static void sched_fini(an_sched *s)
     an_vec_fini(s->ctx, &s->range_owner);
     an_vec_fini(s->ctx, &s->range_kernel);
     an_vec_fini(s->ctx, &s->eval_counts);
+    an_vec_fini(s->ctx, &s->ranges);
+    an_idmap_fini(&s->ranges_at, s->ctx);
+    an_pairmap_fini(&s->trial_evals, s->ctx);
     an_vec_fini(s->ctx, &s->outputs);
     an_bounds_memo_fini(&s->bounds);
     an_idmap_fini(&s->simplified, s->ctx);
@@ -101,6 +104,11 @@ an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, cons
 
     an_trace_pass_begin(trace, "merge", g);
     st = whole(&s, failures, an_sched_merge(&s));
+    an_trace_pass_end(trace);
+    if (st) goto done;
+
+    an_trace_pass_begin(trace, "pack", g);
+    st = whole(&s, failures, an_sched_pack(&s));
     an_trace_pass_end(trace);
     if (st) goto done;
 
