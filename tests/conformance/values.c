@@ -11,6 +11,7 @@ static const double float_edges[] = {
     129.0,       448.0,        465.0,         57344.0,       65519.9,        65536.0,        1e10,      -3e12,
     3.1e38,      1e300,        0x1p-126,      -0x1p-149,     0x1.8p-133,     0x1p-14,        0x1p-24,   0x1p-16,
     0x1p-9,      0x1p-1022,    0x1p-1074,     2147483648.0,  4294967295.0,   -9.3e18,        1.9e19,    255.5,
+    0x1.0020000001p0, 0x1.0100000001p0, 0x1.1000000001p0, 0x1.2000000001p0, /* past a tie by less than f32 tells */
     0x1.fffffep127, -0x1.fffffep127, 0x1.fffffffffffffp1023, (double)INFINITY, -(double)INFINITY, (double)NAN,
 };
 

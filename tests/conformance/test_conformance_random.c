@@ -1,0 +1,171 @@
+/* test_conformance_random.c - expressions made at random over all dtypes, on scalars and on lanes, inside a loop: every
+ * backend gives the interpreter's bits. Ops that have a tolerance are left out; what one of them alone does is in
+ * test_conformance_ops.c, what their combination becomes in a backend's optimiser is here. */
+#include "conformance.h"
+
+#include <stdio.h>
+
+enum { KERNELS = 150, STEPS = 40, INPUTS = 4, OUTPUTS = 4, TRIPS = 5, LANES_TOP = 16, NELEM = TRIPS * LANES_TOP };
+
+typedef struct maker {
+    conf_list l;
+    uint64_t state;
+    an_uop pool[INPUTS + STEPS];
+    size_t npool;
+    uint32_t lanes;
+} maker;
+
+static uint32_t below(maker *m, uint32_t n)
+{
+    m->state = an_mix64(m->state, 1);
+    return (uint32_t)((m->state >> 33) % n);
+}
+
+static an_dtype any_dtype(maker *m)
+{
+    return (an_dtype)(AN_BOOL + below(m, AN_F64 - AN_BOOL + 1));
+}
+
+/* A value of the pool of this dtype, made by a cast of any if there is none. */
+static an_uop any_of(maker *m, an_dtype dtype)
+{
+    const uint32_t from = below(m, (uint32_t)m->npool);
+    for (size_t i = 0; i < m->npool; i++) {
+        const an_uop u = m->pool[(from + i) % m->npool];
+        if (an_uop_dtype(m->l.g, u) == dtype) return u;
+    }
+    return conf_cast(&m->l, dtype, m->pool[from]);
+}
+
+static const an_op ops[] = {AN_OP_ADD, AN_OP_MUL, AN_OP_DIV, AN_OP_IDIV, AN_OP_IMOD, AN_OP_FLOORDIV, AN_OP_FLOORMOD, AN_OP_MAX,
+                            AN_OP_MIN, AN_OP_AND, AN_OP_OR, AN_OP_XOR, AN_OP_SHL, AN_OP_SHR, AN_OP_CMPLT, AN_OP_CMPEQ,
+                            AN_OP_CMPNE, AN_OP_WHERE, AN_OP_MULACC, AN_OP_SQRT, AN_OP_TRUNC, AN_OP_CAST};
+
+static bool has_op(an_dtype dtype, an_op op)
+{
+    const bool flt = an_dtype_kind_of(dtype) == AN_KIND_FLOAT;
+    switch (op) {
+    case AN_OP_DIV:
+    case AN_OP_SQRT:
+    case AN_OP_TRUNC: return flt;
+    case AN_OP_IDIV:
+    case AN_OP_IMOD:
+    case AN_OP_FLOORDIV:
+    case AN_OP_FLOORMOD:
+    case AN_OP_SHL:
+    case AN_OP_SHR: return !flt && dtype != AN_BOOL;
+    case AN_OP_AND:
+    case AN_OP_OR:
+    case AN_OP_XOR: return !flt;
+    default: return true;
+    }
+}
+
+static void step(maker *m)
+{
+    an_dtype dtype = any_dtype(m);
+    const an_op op = ops[below(m, sizeof ops / sizeof ops[0])];
+    while (!has_op(dtype, op)) dtype = any_dtype(m);
+    an_uop u = AN_UOP_NONE;
+    if (op == AN_OP_CAST) {
+        u = conf_cast(&m->l, dtype, any_of(m, any_dtype(m)));
+    } else {
+        const uint32_t nsrc = (uint32_t)an_op_info_of(op)->arity;
+        an_uop s[3];
+        for (uint32_t i = 0; i < nsrc; i++) s[i] = any_of(m, op == AN_OP_WHERE && i == 0 ? AN_BOOL : dtype);
+        u = conf_put(&m->l, an_uop_new_full(m->l.g, op, an_op_has(op, AN_TRAIT_CMP) ? AN_BOOL : dtype, m->lanes, s, nsrc, 0, 0));
+    }
+    m->pool[m->npool++] = u;
+}
+
+/* Outputs are the values made last; inputs have random dtypes; a constant joins them. */
+static void make(maker *m, an_test *t, uint64_t seed)
+{
+    conf_list *l = &m->l;
+    conf_list_init(l, t);
+    m->state = an_mix64(77, seed);
+    m->npool = 0;
+    m->lanes = seed % 3 == 0 ? 1 : seed % 3 == 1 ? LANES_TOP : 3;
+    an_uop in[INPUTS], out[OUTPUTS];
+    an_dtype to[OUTPUTS];
+    for (size_t i = 0; i < INPUTS; i++) in[i] = conf_param(l, any_dtype(m), false);
+    for (size_t i = 0; i < OUTPUTS; i++) out[i] = conf_param(l, to[i] = any_dtype(m), true);
+    const an_uop r = conf_range(l, conf_index(l, TRIPS), 0);
+    an_uop at = conf_binary(l, AN_OP_MUL, r, conf_index(l, m->lanes));
+    if (m->lanes > 1) at = conf_vector_op(l, AN_OP_RAMP, at, m->lanes, 0);
+    for (size_t i = 0; i < INPUTS; i++) m->pool[m->npool++] = conf_load(l, in[i], at, AN_UOP_NONE);
+    for (size_t i = 0; i < STEPS - OUTPUTS; i++) step(m);
+    for (size_t i = 0; i < OUTPUTS; i++) conf_store(l, out[i], at, conf_cast(l, to[i], m->pool[m->npool - 1 - i]), AN_UOP_NONE);
+    conf_end(l, r);
+    conf_finish(l, "random");
+}
+
+/* Edges and random bits, other ones for each buffer. */
+static void fill(const an_kernel *k, uint64_t seed, unsigned char data[][NELEM * 8], conf_buffer *buffers)
+{
+    for (uint32_t p = 0; p < k->nparams; p++) {
+        const an_dtype dtype = k->params[p].dtype;
+        const size_t size = an_dtype_nbytes(dtype);
+        for (size_t i = 0; i < NELEM; i++) {
+            size_t n = 0;
+            (void)conf_value(dtype, 0, &n);
+            an_scalar_store(dtype, conf_value(dtype, (size_t)(an_mix64(seed * 64 + p, i) >> 20) % (2 * n), &n), data[p] + i * size);
+        }
+        buffers[p] = (conf_buffer){data[p], NELEM * size};
+    }
+}
+
+static void check(an_test *t, const conf_devices *d, const maker *m, size_t which, an_program *oracle, an_program *program,
+                  uint64_t seed)
+{
+    static unsigned char want[INPUTS + OUTPUTS][NELEM * 8], got[INPUTS + OUTPUTS][NELEM * 8];
+    conf_buffer w[INPUTS + OUTPUTS], g[INPUTS + OUTPUTS];
+    const an_kernel *k = &m->l.kernel;
+    fill(k, seed, want, w);
+    fill(k, seed, got, g);
+    CHECK_OK(t, conf_run(d, 0, oracle, w, k->nparams, NULL));
+    CHECK_OK(t, conf_run(d, which, program, g, k->nparams, NULL));
+    for (uint32_t p = INPUTS; p < k->nparams; p++) {
+        const an_dtype dtype = k->params[p].dtype;
+        const size_t size = an_dtype_nbytes(dtype);
+        for (size_t i = 0; i < NELEM; i++) {
+            if (conf_steps(dtype, got[p] + i * size, want[p] + i * size) == 0) continue;
+            char a[80], b[80];
+            conf_print_value(a, sizeof a, dtype, got[p] + i * size);
+            conf_print_value(b, sizeof b, dtype, want[p] + i * size);
+            an_str text;
+            an_str_init(&text, t->ctx);
+            CHECK_OK(t, an_linear_print(&text, m->l.g, k->linear, k->nlinear));
+            printf("%s", an_str_cstr(&text));
+            an_str_fini(&text);
+            an_test_fail(__FILE__, __LINE__, "%s, kernel %llu: element %zu of buffer %u is %s, not %s", d->backend[which]->name,
+                         (unsigned long long)seed, i, p, a, b);
+        }
+    }
+}
+
+static void random_expressions_are_the_same_bits(an_test *t)
+{
+    static maker makers[KERNELS];
+    static const an_kernel *kernels[KERNELS];
+    static an_program *programs[CONF_BACKENDS_MAX][KERNELS];
+    conf_devices d;
+    conf_open(t, &d);
+    for (size_t i = 0; i < KERNELS; i++) {
+        make(&makers[i], t, i);
+        kernels[i] = &makers[i].l.kernel;
+    }
+    for (size_t which = 0; which < d.n; which++)
+        CHECK_OK(t, d.backend[which]->compile(d.device[which], kernels, KERNELS, programs[which]));
+    for (size_t which = 1; which < d.n; which++)
+        for (size_t i = 0; i < KERNELS; i++)
+            for (uint64_t again = 0; again < 4; again++)
+                check(t, &d, &makers[i], which, programs[0][i], programs[which][i], i + again * KERNELS);
+    for (size_t i = 0; i < KERNELS; i++) {
+        for (size_t which = 0; which < d.n; which++) d.backend[which]->program_destroy(programs[which][i]);
+        conf_list_fini(&makers[i].l);
+    }
+    conf_close(&d);
+}
+
+AN_TEST_MAIN(AN_CASE(random_expressions_are_the_same_bits))
