@@ -227,7 +227,7 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
 {
     an_status st = refresh(t);
     bool again = true;
-    while (again && !st) {
+    while (again && !st && t->d.ranges.len <= AN_RANGES_MAX / 4) { /* splits make more */
         again = false;
         int64_t *coef = an_mem_alloc(t->ctx, t->d.order.len * sizeof *coef);
         const size_t coef_nbytes = t->d.order.len * sizeof *coef;
