@@ -1,0 +1,25 @@
+/* test_gates.c - what lies outside of a tensor is not read, whatever is made of the index that leads there. The interpreter
+ * checks every access, so a read outside is an error of the plan. */
+#include "an_test.h"
+
+#include <anneal/device.h>
+#include <anneal/tensor.h>
+
+/* Where the padded row's gate holds, that of the index read for it holds too; dropping it there would read index -2. */
+static void padding_what_an_index_picks_reads_no_index_outside(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    CHECK_OK(t, an_graph_set_device(g, "interp"));
+    const float table[5] = {10, 11, 12, 13, 14};
+    const int32_t index[3] = {4, 0, 2};
+    const int64_t rows = 5, picks = 3, before = 2, after = 1;
+    an_tensor *x = an_tensor_from_host(g, AN_F32, &rows, 1, table);
+    an_tensor *i = an_tensor_from_host(g, AN_I32, &picks, 1, index);
+    an_tensor *y = an_pad(an_index_select(x, 0, i), &before, &after, 1, 0);
+    float got[6];
+    CHECK_OK(t, an_tensor_read(y, got, sizeof got));
+    const float want[6] = {0, 0, 14, 10, 12, 0};
+    for (int k = 0; k < 6; k++) CHECK_EQ(t, got[k], want[k]);
+}
+
+AN_TEST_MAIN(AN_CASE(padding_what_an_index_picks_reads_no_index_outside))
