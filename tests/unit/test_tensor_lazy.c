@@ -67,11 +67,35 @@ static void scalars_and_equal_shapes_need_no_movement(an_test *t)
     CHECK_SAME(t, an_uop_src(g, sum, 0), an_tensor_uop(x));
     CHECK_SAME(t, an_uop_src(g, sum, 1), an_tensor_uop(x));
     CHECK_EQ(t, an_uop_op(g, an_uop_src(g, more, 1)), AN_OP_CONST);
-    CHECK_SAME(t, an_tensor_uop(an_reshape(x, AN_DIMS(2, 3))), an_tensor_uop(x));
-    CHECK_SAME(t, an_tensor_uop(an_permute(x, AN_DIMS(0, 1))), an_tensor_uop(x));
-    CHECK_SAME(t, an_tensor_uop(an_slice(x, 0, AN_NONE, AN_NONE, 1)), an_tensor_uop(x));
-    CHECK_SAME(t, an_tensor_uop(an_broadcast_to(x, AN_DIMS(2, 3))), an_tensor_uop(x));
-    CHECK_SAME(t, an_tensor_uop(an_cast(x, AN_F32)), an_tensor_uop(x));
+    an_tensor *y = an_add(x, x);
+    CHECK_SAME(t, an_tensor_uop(an_reshape(y, AN_DIMS(2, 3))), an_tensor_uop(y));
+    CHECK_SAME(t, an_tensor_uop(an_permute(y, AN_DIMS(0, 1))), an_tensor_uop(y));
+    CHECK_SAME(t, an_tensor_uop(an_slice(y, 0, AN_NONE, AN_NONE, 1)), an_tensor_uop(y));
+    CHECK_SAME(t, an_tensor_uop(an_broadcast_to(y, AN_DIMS(2, 3))), an_tensor_uop(y));
+    CHECK_SAME(t, an_tensor_uop(an_cast(y, AN_F32)), an_tensor_uop(y));
+}
+
+/* What a call that has nothing to do returns is a tensor of its own: a write into x is not seen through it. */
+static void write_through(an_test *t, an_graph *g)
+{
+    an_tensor *x = vec3(g, 1, 2, 3);
+    an_tensor *same[5] = {an_reshape(x, AN_DIMS(3)), an_cast(x, AN_F32), an_roll(x, 3, 0), an_detach(x), an_repeat(x, AN_DIMS(1))};
+    an_tensor *whole = an_cast(an_tensor_from_host(g, AN_I32, AN_DIMS(3), (const int32_t[]){4, 5, 6}), AN_F32);
+    for (int i = 0; i < 5; i++) CHECK(t, same[i] && same[i] != x);
+    CHECK_OK(t, an_realize(same, 5));
+    CHECK_OK(t, an_assign(x, whole));
+    CHECK_OK(t, an_realize(&x, 1));
+    CHECK_VEC3(t, x, 4, 5, 6);
+    for (int i = 0; i < 5; i++) CHECK_VEC3(t, same[i], 1, 2, 3);
+    CHECK_OK(t, an_tensor_write(same[0], (const float[]){7, 8, 9}, 12));
+    CHECK_VEC3(t, same[0], 7, 8, 9);
+    CHECK_VEC3(t, same[1], 1, 2, 3);
+    CHECK_VEC3(t, x, 4, 5, 6);
+}
+
+static void a_call_with_nothing_to_do_gives_a_tensor_of_its_own(an_test *t)
+{
+    on_every_device(t, write_through);
 }
 
 static void equal_expressions_are_one_node_and_leaves_are_not(an_test *t)
@@ -280,7 +304,8 @@ static void every_failing_allocation_is_an_error(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(a_handle_knows_its_shape_and_dtype), AN_CASE(scalars_and_equal_shapes_need_no_movement),
-             AN_CASE(equal_expressions_are_one_node_and_leaves_are_not), AN_CASE(reading_realizes_and_writing_replaces),
+             AN_CASE(equal_expressions_are_one_node_and_leaves_are_not),
+             AN_CASE(a_call_with_nothing_to_do_gives_a_tensor_of_its_own), AN_CASE(reading_realizes_and_writing_replaces),
              AN_CASE(many_tensors_are_realized_at_once), AN_CASE(a_parameter_is_updated_in_place),
              AN_CASE(writes_wait_for_the_reads_of_what_was_there),
              AN_CASE(a_read_of_what_is_gone_is_an_error_not_an_answer), AN_CASE(a_plan_runs_again_on_new_inputs),
