@@ -37,7 +37,10 @@ static an_uop copies_next(an_graph *g, copies *c, an_uop u)
         c->subs[i].to = an_index(g, c->at[i]);
         if (an_uop_is_none(c->subs[i].to)) return AN_UOP_NONE;
     }
-    for (size_t i = c->n; i-- > 0 && ++c->at[i] == c->bounds[i];) c->at[i] = 0;
+    for (size_t i = c->n; i > 0; i--) {
+        if (++c->at[i - 1] < c->bounds[i - 1]) break;
+        c->at[i - 1] = 0;
+    }
     return an_replace_ranges(g, &u, 1, c->subs, c->n) ? AN_UOP_NONE : u;
 }
 

@@ -336,7 +336,8 @@ static void try_factors(const tuner *t, an_uop reduce, size_t a, size_t b, tile_
             if (fa * fb > accs_max || (na % fa && na < 4 * fa) || (nb % fb && nb < 4 * fb)) continue;
             double cost = with_tail(tile_cost(t, reduce, a, fa, b, fb), tile_cost(t, reduce, a, 1, b, fb), na, fa);
             cost = with_tail(cost, tile_cost(t, reduce, a, fa, b, 1), nb, fb);
-            if (cost >= best->cost - 1e-9) continue;
+            const bool inner = best->a != AN_RANGES_MAX && a > best->a; /* of two equal ones the inner range: neighbours */
+            if (cost >= best->cost + (inner ? 1e-9 : -1e-9)) continue;
             const double tails = (na % fa ? 1.25 : 1.0) * (nb % fb ? 1.25 : 1.0);
             if (nodes_after(t, a, (double)fa, b, (double)fb) * tails > NODES_MAX) continue;
             *best = (tile_choice){a, b, fa, fb, cost};
@@ -377,7 +378,7 @@ static an_status unroll(tuner *t)
         for (size_t r = t->d.ranges.len; r-- > 0 && !again && !st;) {
             const int64_t n = an_range_bound(t->g, t->d.ranges.data[r]);
             if (kind_of(t, r) != AN_RANGE_REDUCE || n < 2 || n > UNROLL_MAX) continue;
-            if (nodes_after(t, r, (double)n, AN_RANGES_MAX, 1) > NODES_MAX / 2) continue;
+            if (nodes_after(t, r, (double)n, AN_RANGES_MAX, 1) > 0.5 * NODES_MAX) continue;
             st = apply(t, AN_OPT_UNROLL, id_of(t, r), n, &again);
         }
     }

@@ -160,7 +160,6 @@ static an_status add_memory_edges(lin *l)
             if (same_element && !an_uop_eq(an_uop_src(l->g, stores.data[s], 1), index)) continue;
             st = add_edge(l, (uint32_t)i, (uint32_t)pos_of(l, stores.data[s]));
             if (st) goto done;
-            st = AN_ERR_NOMEM;
         }
     }
     st = AN_OK;

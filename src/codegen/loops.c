@@ -253,7 +253,6 @@ static an_status place_reduces(an_graph *g, an_uop *sink, an_loops *loops, bool 
             if (!home_of(&d, loops, &d.deps[i], &home) || home >= nloops) continue;
             st = place_reduce(&d, loops, d.order.data[i], home, level[i], &next_id, &groups, &renames);
             if (st) goto done;
-            st = AN_ERR_NOMEM;
             placed[i] = true;
             placed_now++;
         }
