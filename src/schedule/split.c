@@ -57,6 +57,11 @@ static an_status add_slot(an_sched *s, an_call *c, an_uop ptr, bool write, an_uo
     return an_vec_push(s->ctx, from, ptr) && an_vec_push(s->ctx, to, param) ? AN_OK : AN_ERR_NOMEM;
 }
 
+static an_uop renumbered(an_sched *s, an_uop range, uint32_t id)
+{
+    return an_range(s->g, an_uop_src(s->g, range, 0), id, an_range_kind_of(an_uop_arg(s->g, range)));
+}
+
 static an_status split_one(an_sched *s, const an_kern *k, an_call *out)
 {
     an_uop_vec order = {0}, from = {0}, to = {0}, stores = {0}, reduce = {0};
@@ -70,7 +75,7 @@ static an_status split_one(an_sched *s, const an_kern *k, an_call *out)
     uint32_t id = 0;
     for (size_t i = 0; i < k->loops.len; i++) {
         const an_uop r = k->loops.data[i];
-        if (!an_vec_push(s->ctx, &from, r) || !an_vec_push(s->ctx, &to, an_range(s->g, an_uop_src(s->g, r, 0), id++, AN_RANGE_LOOP)))
+        if (!an_vec_push(s->ctx, &from, r) || !an_vec_push(s->ctx, &to, renumbered(s, r, id++)))
             goto done;
     }
     for (size_t i = 0; i < order.len; i++) { /* reduce ranges in the order of the expressions */
