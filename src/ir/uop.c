@@ -328,6 +328,13 @@ an_uop an_reshape_node(an_graph *g, an_uop x, const an_uop *dims, uint32_t rank)
     return with_more(g, AN_OP_RESHAPE, x, dims, rank);
 }
 
+an_uop an_uop_same(an_graph *g, an_uop x)
+{
+    if (an_uop_is_none(x)) return x;
+    const an_shape s = an_uop_shape(g, x);
+    return an_reshape_node(g, x, s.dims, s.rank);
+}
+
 an_uop an_expand_node(an_graph *g, an_uop x, const an_uop *dims, uint32_t rank)
 {
     return with_more(g, AN_OP_EXPAND, x, dims, rank);

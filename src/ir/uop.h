@@ -136,6 +136,7 @@ an_uop an_cast_to(an_graph *g, an_dtype dtype, an_uop x);      /* x itself if it
 an_uop an_uop_neg(an_graph *g, an_uop x);                          /* mul(x, -1) */
 an_uop an_uop_sub(an_graph *g, an_uop x, an_uop y);                /* add(x, mul(y, -1)) */
 an_uop an_not(an_graph *g, an_uop x);                          /* xor(x, true), bool */
+an_uop an_uop_same(an_graph *g, an_uop x);                         /* x's values as another node: a reshape to its own shape */
 
 /* Index arithmetic that folds constants and identities at once, so shapes stay small. */
 an_uop an_idx_add(an_graph *g, an_uop a, an_uop b);

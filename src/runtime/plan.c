@@ -168,6 +168,12 @@ static an_status check_all(an_plan *p, const an_uop *uops, const uint64_t *epoch
     return st;
 }
 
+/* A buffer, or what is assigned to one. */
+static bool has_place(const an_graph *g, an_uop u)
+{
+    return an_uop_op(g, u) == AN_OP_BUFFER || an_uop_op(g, u) == AN_OP_ASSIGN;
+}
+
 static an_status import_roots(an_plan *p, const an_uop *uops, size_t n, an_uop_vec *roots)
 {
     an_ctx *ctx = an_graph_ctx(p->user);
@@ -177,8 +183,12 @@ static an_status import_roots(an_plan *p, const an_uop *uops, size_t n, an_uop_v
     const an_uop sink = an_uop_import(p->graph, p->user, all, import_node, &im);
     if (!an_uop_is_none(sink) && !im.failed) {
         st = AN_OK;
-        for (size_t i = 0; i < n && !st; i++)
-            if (!an_vec_push(ctx, roots, an_uop_src(p->graph, sink, (uint32_t)i))) st = AN_ERR_NOMEM;
+        for (size_t i = 0; i < n && !st; i++) {
+            an_uop root = an_uop_src(p->graph, sink, (uint32_t)i);
+            /* What an earlier plan computed is in a buffer that another handle may write into: a copy of it. */
+            if (!has_place(p->user, uops[i]) && an_uop_op(p->graph, root) == AN_OP_BUFFER) root = an_uop_same(p->graph, root);
+            if (an_uop_is_none(root) || !an_vec_push(ctx, roots, root)) st = AN_ERR_NOMEM;
+        }
     }
     an_idmap_fini(&im.buffer_of, ctx);
     return st;

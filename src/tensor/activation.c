@@ -18,7 +18,7 @@ an_tensor *an_relu(an_tensor *x)
     if (!x) return NULL;
     if (an_tensor_dtype(x) == AN_BOOL)
         return an_tensor_fail(x->graph, AN_ERR_DTYPE, "%s: of a bool: an_cast to numbers first", __func__);
-    if (an_dtype_kind_of(an_tensor_dtype(x)) == AN_KIND_UINT) return x;
+    if (an_dtype_kind_of(an_tensor_dtype(x)) == AN_KIND_UINT) return an_tensor_same(x);
     an_tensor *zero = an_const_of(x, 0);
     return an_where(an_le(x, zero), zero, x); /* an_where, so that NaN stays */
 }

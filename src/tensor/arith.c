@@ -229,14 +229,14 @@ an_tensor *an_minimum(an_tensor *a, an_tensor *b)
 
 an_tensor *an_abs(an_tensor *x)
 {
-    if (!x || an_dtype_kind_of(an_tensor_dtype(x)) == AN_KIND_UINT || an_tensor_dtype(x) == AN_BOOL) return x;
+    if (!x || an_dtype_kind_of(an_tensor_dtype(x)) == AN_KIND_UINT || an_tensor_dtype(x) == AN_BOOL) return an_tensor_same(x);
     an_tensor *m = an_maximum(x, an_neg(x)); /* the tie at 0 gives it the gradient 0 */
     return an_is_float(an_tensor_dtype(x)) ? an_add(m, an_const_of(m, 0)) : m; /* -0 becomes 0 */
 }
 
 an_tensor *an_sign(an_tensor *x)
 {
-    if (!x || an_tensor_dtype(x) == AN_BOOL) return x;
+    if (!x || an_tensor_dtype(x) == AN_BOOL) return an_tensor_same(x);
     x = an_detach(x);
     an_tensor *zero = an_const_of(x, 0), *one = an_const_of(x, 1);
     if (an_dtype_kind_of(an_tensor_dtype(x)) == AN_KIND_UINT) return an_where(an_eq(x, zero), zero, one);
@@ -262,7 +262,7 @@ an_tensor *an_clamp(an_tensor *x, double min, double max)
     if (above) x = an_weak_scalar(__func__, x, max, &hi);
     if (below) x = an_where(an_lt(x, lo), lo, x);
     if (above) x = an_where(an_lt(hi, x), hi, x);
-    return x;
+    return below || above ? x : an_tensor_same(x);
 }
 
 /* --- with scalars ------------------------------------------------------------------------------------------------ */

@@ -19,6 +19,9 @@ an_uop an_tensor_node(an_tensor *x)
 an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, size_t n)
 {
     if (an_uop_is_none(u)) return NULL;
+    /* Only its own handle stands for a place; any other for what the place holds now. */
+    if (n && (an_uop_op(g, u) == AN_OP_BUFFER || an_uop_op(g, u) == AN_OP_ASSIGN)) u = an_uop_same(g, u);
+    if (an_uop_is_none(u)) return NULL;
     an_tensor *t = an_graph_alloc(g, sizeof *t);
     if (!t) return NULL;
     *t = (an_tensor){.graph = g, .uop = u, .epoch = UINT64_MAX};
@@ -34,6 +37,23 @@ an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, siz
 an_tensor *an_tensor_wrap1(an_tensor *x, an_uop u)
 {
     return an_tensor_wrap(x->graph, u, &x, 1);
+}
+
+an_tensor *an_tensor_same(an_tensor *x)
+{
+    return x ? an_tensor_wrap1(x, an_tensor_node(x)) : NULL;
+}
+
+bool an_tensor_separate(an_tensor *const *tensors, an_uop *uops, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++) {
+            if (tensors[k] == tensors[i] || !an_uop_eq(uops[k], uops[i])) continue;
+            uops[i] = an_uop_same(tensors[i]->graph, uops[i]);
+            if (an_uop_is_none(uops[i])) return false;
+            k = SIZE_MAX; /* look again from the first */
+        }
+    return true;
 }
 
 an_shape an_tensor_shape(const an_tensor *x)

@@ -250,7 +250,7 @@ an_tensor *an_roll(an_tensor *x, int64_t shift, int axis)
     int64_t n = 0, twice[AN_RANK_MAX];
     if (!x || !axis_size(x, __func__, axis, &at, &n)) return NULL;
     const int64_t begin = n ? ((-(shift % n)) % n + n) % n : 0;
-    if (begin == 0) return x;
+    if (begin == 0) return an_tensor_same(x);
     for (uint32_t i = 0; i < AN_RANK_MAX; i++) twice[i] = i == at ? 2 : 1;
     if (!check_times(x, __func__, twice)) return NULL;
     /* A window into two copies end to end. */

@@ -12,7 +12,7 @@
 
 an_tensor *an_cast(an_tensor *x, an_dtype dtype)
 {
-    if (!x || an_tensor_dtype(x) == dtype) return x;
+    if (!x || an_tensor_dtype(x) == dtype) return an_tensor_same(x);
     if (!an_check_dtype(x->graph, __func__, dtype)) return NULL;
     const an_uop u = an_tensor_node(x);
     return an_tensor_wrap1(x, an_cast_to(x->graph, dtype, u));
@@ -20,7 +20,7 @@ an_tensor *an_cast(an_tensor *x, an_dtype dtype)
 
 an_tensor *an_bitcast(an_tensor *x, an_dtype dtype)
 {
-    if (!x || an_tensor_dtype(x) == dtype) return x;
+    if (!x || an_tensor_dtype(x) == dtype) return an_tensor_same(x);
     if (!an_check_dtype(x->graph, __func__, dtype)) return NULL;
     const an_dtype from = an_tensor_dtype(x);
     if (an_dtype_nbytes(from) != an_dtype_nbytes(dtype) || from == AN_BOOL || dtype == AN_BOOL)
@@ -206,7 +206,7 @@ an_tensor *an_erf(an_tensor *x)
 static an_tensor *whole_already(an_tensor *x, bool *done)
 {
     *done = !x || !an_is_float(an_tensor_dtype(x));
-    return x;
+    return *done ? an_tensor_same(x) : x;
 }
 
 an_tensor *an_trunc(an_tensor *x)

@@ -21,6 +21,7 @@ an_status an_plan_create(an_graph *g, an_tensor *const *tensors, size_t n, an_tr
         uops[i] = an_tensor_node(tensors[i]);
         epochs[i] = tensors[i]->epoch;
     }
+    if (!an_tensor_separate(tensors, uops, n)) goto done;
     st = an_plan_build(g, uops, epochs, n, trace, out);
     for (size_t i = 0; i < n && !st; i++) {
         tensors[i]->uop = uops[i];

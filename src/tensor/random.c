@@ -270,7 +270,7 @@ an_tensor *an_dropout(an_rng *rng, an_tensor *x, double p)
         return an_tensor_fail(x->graph, AN_ERR_ARG, "%s: probability %g: it must be at least 0 and less than 1", __func__,
                               p);
     if (!an_check_static(x, __func__, dims)) return NULL;
-    if (p == 0) return x;
+    if (p == 0) return an_tensor_same(x);
     an_tensor *keep = an_bernoulli(rng, dims, an_tensor_rank(x), 1 - p);
     return an_where(keep, an_mul_scalar(x, 1 / (1 - p)), an_const_of(x, 0));
 }

@@ -70,6 +70,7 @@ an_status an_realize(an_tensor *const *tensors, size_t n)
         epochs[todo] = x->epoch;
         lazy[todo++] = x;
     }
+    if (!an_tensor_separate(lazy, uops, todo)) goto done;
     st = todo ? an_realize_uops(g, uops, epochs, todo) : AN_OK;
     for (size_t i = 0; i < todo && !st; i++) {
         lazy[i]->uop = uops[i];

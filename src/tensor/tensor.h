@@ -20,6 +20,11 @@ struct an_tensor {
 /* A handle for node u, built now from the n operands. NULL if u is none. */
 an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, size_t n);
 an_tensor *an_tensor_wrap1(an_tensor *x, an_uop u); /* of one operand */
+/* A handle of its own for x's values: what a call returns that has nothing to do. Were it x itself, a write into x would be
+ * seen through it. */
+an_tensor *an_tensor_same(an_tensor *x);
+/* Equal nodes of different handles become different nodes, so that each gets a buffer. False when memory is out. */
+bool an_tensor_separate(an_tensor *const *tensors, an_uop *uops, size_t n);
 
 /* The node x stands for at present: of an in-place write that has run, the buffer. */
 an_uop an_tensor_node(an_tensor *x);
