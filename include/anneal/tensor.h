@@ -155,8 +155,8 @@ AN_API an_tensor *an_add(an_tensor *a, an_tensor *b); /* bool: or */
 AN_API an_tensor *an_sub(an_tensor *a, an_tensor *b); /* not for two bools: use an_ne */
 AN_API an_tensor *an_mul(an_tensor *a, an_tensor *b); /* bool: and */
 AN_API an_tensor *an_div(an_tensor *a, an_tensor *b); /* true division: integers give f32 */
-/* Python's // and %: towards -inf, the remainder has the sign of b. Integer division by 0 gives 0, and % by 0 gives
- * what docs/SEMANTICS.md says; floats follow numpy. */
+/* Python's // and %: towards -inf, the remainder has the sign of b. Integers by 0 give 0 for both; floats follow numpy,
+ * with an error of one b where the quotient has more digits than the dtype. */
 AN_API an_tensor *an_floor_div(an_tensor *a, an_tensor *b);
 AN_API an_tensor *an_mod(an_tensor *a, an_tensor *b);
 /* C's: towards zero, the remainder has the sign of a. */

@@ -247,6 +247,38 @@ static void a_plan_runs_again_on_new_inputs(an_test *t)
     on_every_device(t, run_plan);
 }
 
+static void run_symbolic(an_test *t, an_graph *g)
+{
+    float data[24];
+    for (int i = 0; i < 24; i++) data[i] = (float)i;
+    const an_uop n = an_symbol(g, "n", 1, 8), three = an_dim(g, 3), zero = an_dim(g, 0);
+    an_tensor *x = an_tensor_from_host(g, AN_F32, AN_DIMS(8, 3), data);
+    an_tensor *part = an_shrink_uop(x, (an_uop[]){zero, zero}, (an_uop[]){n, three}, 2);
+    an_tensor *outs[3] = {an_sum(part, AN_ALL, false), an_mean(part, AN_DIMS(0), false),
+                          an_sum(an_softmax(part, 0), AN_ALL, false)};
+    an_plan *plan = NULL;
+    double v = 0;
+    CHECK_OK(t, an_plan_create(g, outs, 3, NULL, &plan));
+    CHECK_FAILS(t, an_plan_run(plan), AN_ERR_ARG, "n");
+    CHECK_FAILS(t, an_plan_bind(plan, "n", 9), AN_ERR_ARG, "n");
+    for (int rows = 1; rows <= 8; rows += 3) {
+        CHECK_OK(t, an_plan_bind(plan, "n", rows));
+        CHECK_OK(t, an_plan_run(plan));
+        CHECK_OK(t, an_item_f64(outs[0], &v));
+        CHECK_NEAR(t, v, 3 * rows * (3 * rows - 1) / 2, 0);
+        const float first = 1.5f * (float)(rows - 1);
+        CHECK_VEC3(t, outs[1], first, first + 1, first + 2);
+        CHECK_OK(t, an_item_f64(outs[2], &v));
+        CHECK_NEAR(t, v, 3, 1e-6);
+    }
+    an_plan_destroy(plan);
+}
+
+static void a_plan_with_a_symbol_runs_at_any_of_its_values(an_test *t)
+{
+    on_every_device(t, run_symbolic);
+}
+
 static void symbolic_shapes_are_shapes(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -309,4 +341,4 @@ AN_TEST_MAIN(AN_CASE(a_handle_knows_its_shape_and_dtype), AN_CASE(scalars_and_eq
              AN_CASE(many_tensors_are_realized_at_once), AN_CASE(a_parameter_is_updated_in_place),
              AN_CASE(writes_wait_for_the_reads_of_what_was_there),
              AN_CASE(a_read_of_what_is_gone_is_an_error_not_an_answer), AN_CASE(a_plan_runs_again_on_new_inputs),
-             AN_CASE(symbolic_shapes_are_shapes), AN_CASE(every_failing_allocation_is_an_error))
+             AN_CASE(a_plan_with_a_symbol_runs_at_any_of_its_values), AN_CASE(symbolic_shapes_are_shapes), AN_CASE(every_failing_allocation_is_an_error))
