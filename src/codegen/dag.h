@@ -102,7 +102,7 @@ typedef struct an_nodemap {
 static inline an_uop an_nodemap_get(const an_nodemap *m, an_uop u)
 {
     const uint32_t id = an_idmap_get(&m->ids, u.id);
-    return id ? (an_uop){id} : u;
+    return (an_uop){id ? id : u.id};
 }
 bool an_nodemap_set(an_nodemap *m, an_ctx *ctx, an_uop from, an_uop to);
 void an_nodemap_fini(an_nodemap *m, an_ctx *ctx);
