@@ -31,12 +31,21 @@ enum { ACCS = 10, ROUNDS = 200000 };
 
 #if defined(__x86_64__) && defined(__GNUC__)
 /* The compiler may fuse here, and only here: it is what is measured. */
-__attribute__((target("avx512f"), optimize("fp-contract=fast"), noinline)) static void fma_avx512(float *out)
+#ifdef __clang__
+#define FUSING(isa) __attribute__((target(isa), noinline))
+#define FUSE _Pragma("clang fp contract(fast)")
+#else
+#define FUSING(isa) __attribute__((target(isa), optimize("fp-contract=fast"), noinline))
+#define FUSE
+#endif
+FUSING("avx512f") static void fma_avx512(float *out)
 {
+    FUSE
     FMA_LOOP;
 }
-__attribute__((target("avx2,fma"), optimize("fp-contract=fast"), noinline)) static void fma_avx2(float *out)
+FUSING("avx2,fma") static void fma_avx2(float *out)
 {
+    FUSE
     FMA_LOOP;
 }
 #endif
