@@ -35,21 +35,56 @@ static an_status read_a_copy(an_sched *s, uint32_t k, an_uop ptr)
     return st;
 }
 
-/* Among kernels that did not get their turn, one that reads what a waiting ASSIGN is to overwrite. */
-static an_status break_circle(an_sched *s, const unsigned char *done)
+/* Marks in after what must run after kernel k. */
+static bool mark_after(an_sched *s, const an_edge_vec *edges, uint32_t k, unsigned char *after)
 {
-    for (uint32_t w = 0; w < s->kernels.len; w++) {
+    AN_VEC(uint32_t) stack = {0};
+    bool ok = an_vec_push(s->ctx, &stack, k);
+    memset(after, 0, s->kernels.len);
+    while (ok && stack.len) {
+        const uint32_t top = stack.data[--stack.len];
+        for (size_t e = 0; ok && e < edges->len; e++) {
+            const uint32_t next = edges->data[e].after;
+            if (edges->data[e].before != top || after[next]) continue;
+            after[next] = 1;
+            ok = an_vec_push(s->ctx, &stack, next);
+        }
+    }
+    an_vec_fini(s->ctx, &stack);
+    return ok;
+}
+
+/* Finds a kernel that must run after an ASSIGN, but reads what that overwrites; it reads a copy from now on. Every circle has
+ * one, as values alone depend on each other in no circle. Kernels from ncopies on are copies: in a circle they only stand for
+ * what they copy. */
+static an_status break_circle(an_sched *s, const unsigned char *done, size_t ncopies)
+{
+    an_edge_vec edges = {0};
+    const size_t n = s->kernels.len;
+    unsigned char *after = an_mem_alloc(s->ctx, n);
+    an_status st = AN_ERR_NOMEM;
+    if (!after || !an_sched_edges(s, &edges)) goto end;
+    for (uint32_t w = 0; w < n; w++) {
         if (s->kernels.data[w].dead || done[w]) continue;
+        bool marked = false;
         for (size_t i = 0; i < s->kernels.data[w].writes.len; i++) {
             const an_uop target = s->kernels.data[w].writes.data[i];
             if (an_uop_op(s->g, target) != AN_OP_ASSIGN) continue;
             const an_uop old = an_uop_src(s->g, target, 0);
-            for (uint32_t r = 0; r < s->kernels.len; r++)
-                if (r != w && !s->kernels.data[r].dead && !done[r] && an_vec_has(&s->kernels.data[r].reads, old))
-                    return read_a_copy(s, r, old);
+            if (!marked && !mark_after(s, &edges, w, after)) goto end;
+            marked = true;
+            for (uint32_t r = 0; r < ncopies; r++)
+                if (r != w && after[r] && !s->kernels.data[r].dead && an_vec_has(&s->kernels.data[r].reads, old)) {
+                    st = read_a_copy(s, r, old);
+                    goto end;
+                }
         }
     }
-    return an_fail(s->ctx, AN_ERR_INTERNAL, "schedule: kernels depend on each other in a circle");
+    st = an_fail(s->ctx, AN_ERR_INTERNAL, "schedule: kernels depend on each other in a circle");
+end:
+    an_mem_free(s->ctx, after, n);
+    an_vec_fini(s->ctx, &edges);
+    return st;
 }
 
 /* One attempt: order gets what could be ordered; *total is how many there are. */
@@ -83,6 +118,7 @@ end:
 
 an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n)
 {
+    const size_t ncopies = s->kernels.len;
     *order = NULL;
     *n = 0;
     for (;;) {
@@ -93,7 +129,7 @@ an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n)
         unsigned char *done = an_mem_zalloc(s->ctx, count);
         if (list && done) st = kahn(s, done, list, n, &total);
         const bool whole = *n == total;
-        if (!st && !whole) st = break_circle(s, done);
+        if (!st && !whole) st = break_circle(s, done, ncopies);
         an_mem_free(s->ctx, done, count);
         if (!st && whole) {
             *order = list;

@@ -74,4 +74,23 @@ static void parameters_that_start_equal_are_apart(an_test *t)
     on_every_device(t, equal_starts);
 }
 
-AN_TEST_MAIN(AN_CASE(a_write_shows_in_no_other_handle), AN_CASE(parameters_that_start_equal_are_apart))
+/* A kernel that reads a buffer as it was and as it is after a write gets a copy of the old contents; it was copied for ever. */
+static void old_and_new(an_test *t, an_graph *g)
+{
+    an_tensor *x = an_tensor_from_host(g, AN_F32, AN_DIMS(1, 1), (const float[]){3});
+    an_tensor *sum = an_sum(x, AN_DIMS(0), false);
+    CHECK_OK(t, an_assign(x, sum));
+    an_tensor *now = an_permute(x, AN_DIMS(0, 1));
+    CHECK_OK(t, an_assign(x, x));
+    an_tensor *all[] = {x, an_sub(now, sum)};
+    CHECK_OK(t, an_realize(all, 2));
+    CHECK_VALUES(t, all[0], 3);
+    CHECK_VALUES(t, all[1], 0);
+}
+
+static void old_and_new_contents_in_one_kernel(an_test *t)
+{
+    on_every_device(t, old_and_new);
+}
+
+AN_TEST_MAIN(AN_CASE(old_and_new_contents_in_one_kernel), AN_CASE(a_write_shows_in_no_other_handle), AN_CASE(parameters_that_start_equal_are_apart))
