@@ -35,7 +35,7 @@ an_uop an_uop_src(const an_graph *g, an_uop u, uint32_t i)
 
 const an_uop *an_uop_srcs(const an_graph *g, an_uop u)
 {
-    return g->srcs.data + an_graph_node(g, u.id)->src;
+    return g->srcs.data ? g->srcs.data + an_graph_node(g, u.id)->src : NULL;
 }
 
 uint64_t an_uop_arg(const an_graph *g, an_uop u)

@@ -46,6 +46,18 @@ const char *an_test_shared_dir(void);
 typedef an_status (*an_test_body)(an_ctx *ctx, void *arg);
 void an_test_every_alloc_failure(an_test *t, an_test_body body, void *arg);
 
+/* Whether times may be held against the code: it is optimised, and no sanitizer slows it. */
+#if defined(__has_feature)
+#define AN_TEST_HAS_FEATURE(name) __has_feature(name)
+#else
+#define AN_TEST_HAS_FEATURE(name) 0
+#endif
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !AN_TEST_HAS_FEATURE(address_sanitizer)
+#define AN_TEST_TIMES 1
+#else
+#define AN_TEST_TIMES 0
+#endif
+
 /* --- checks ------------------------------------------------------------------------------------------------------- */
 void an_test_fail(const char *file, int line, const char *fmt, ...) AN_PRINTF(3, 4);
 void an_test_check_status(an_test *t, an_status got, an_status want, const char *part, const char *call, const char *file,
