@@ -5,7 +5,7 @@
 set -eu
 
 want=${1:-build}
-build="gcc libc6-dev make meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcurl4-openssl-dev libssl-dev libjansson-dev"
+build="ca-certificates gcc libc6-dev make meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcurl4-openssl-dev libssl-dev libjansson-dev"
 tests="libcmocka-dev valgrind"
 # Without these the tests that need them are skipped, and say so.
 tests_optional="clang-19 libclang-rt-19-dev clang-tidy-19 lld-19 wasi-libc libclang-rt-19-dev-wasm32 nodejs"
