@@ -230,7 +230,8 @@ static an_status place_buffers(an_plan *p, const an_uop *uops, size_t n)
     if (!p->offsets) return AN_ERR_NOMEM;
     st = an_plan_memory(p->graph, &p->schedule.calls, p->temps.data, p->temps.len, 256, p->offsets, &p->nbytes,
                         &p->nbytes_unplanned);
-    if (!st && p->nbytes) st = backend_of(p)->buffer_create(p->device, p->nbytes, &p->arena);
+    /* Temporaries of no elements need a buffer to be in, too. */
+    if (!st && p->temps.len) st = backend_of(p)->buffer_create(p->device, p->nbytes ? p->nbytes : 1, &p->arena);
     return st;
 }
 
