@@ -51,6 +51,7 @@ an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_t
     if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify copies");
     if (!st) st = rewrite(g, &sink, &an_rules_late, trace, "late");
     if (!st) st = run(g, &sink, trace, "vector", an_pass_vector);
+    if (!st && !opts->no_opt) st = run(g, &sink, trace, "thread", an_pass_thread);
     if (!st) st = linearize_and_verify(g, sink, trace, linear);
     if (st) linear->len = len;
     return st;

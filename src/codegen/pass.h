@@ -22,6 +22,8 @@ an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an
 an_status an_pass_expand(an_graph *g, an_uop *sink);
 /* vector.c: VECTOR ranges become lanes. */
 an_status an_pass_vector(an_graph *g, an_uop *sink);
+/* thread.c: outermost loops become THREAD ranges. */
+an_status an_pass_thread(an_graph *g, an_uop *sink);
 /* linearize.c: loops, accumulators, order. */
 an_status an_pass_linearize(an_graph *g, an_uop sink, an_uop_vec *linear);
 

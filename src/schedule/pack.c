@@ -122,7 +122,7 @@ static an_uop walks(an_sched *s, const product *p, an_uop load)
 static bool worth_packing(const an_sched *s, double nbytes, double reuse, bool transposed)
 {
     const double copy = s->cost->launch_ns + (transposed ? 12 : 2) * nbytes / s->cost->bytes_per_ns;
-    const double gain = nbytes * (reuse / TILE_ROWS) / (3 * s->cost->bytes_per_ns);
+    const double gain = nbytes * (reuse / (double)TILE_ROWS) / (3 * s->cost->bytes_per_ns);
     return nbytes > s->cost->cache_nbytes / 2 && copy < gain;
 }
 

@@ -1,6 +1,6 @@
 /* cpu.c - the CPU as a device: kernels become machine code when they are compiled, a launch is a call. */
 #include "backend/backends.h"
-#include "backend/cpu/jit.h"
+#include "backend/cpu/pool.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ typedef struct cpu_device {
     an_device_base base;
     cpu_host host;
     cpu_jit *jit; /* made by the first compile: a process that compiles nothing does not pay for it */
-    int threads;
+    cpu_pool *pool; /* NULL: one thread */
 } cpu_device;
 
 typedef struct cpu_buffer {
@@ -27,7 +27,7 @@ typedef struct cpu_buffer {
 typedef struct cpu_program {
     an_program_base base;
     cpu_function function;
-    uint32_t nparams;
+    uint32_t nparams, nparts;
 } cpu_program;
 
 static an_ctx *ctx_of(const an_device *dev)
@@ -39,6 +39,7 @@ static void device_close(an_device *dev)
 {
     if (!dev) return;
     cpu_device *d = (cpu_device *)dev;
+    cpu_pool_destroy(d->pool);
     cpu_jit_destroy(d->jit);
     cpu_host_fini(&d->host);
     an_mem_free(ctx_of(dev), d, sizeof *d);
@@ -63,14 +64,19 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
 {
     cpu_device *d = an_mem_zalloc(ctx, sizeof *d);
     if (!d) return AN_ERR_NOMEM;
-    d->threads = desc ? desc->threads : 0;
-    an_status st = d->threads > 0 ? AN_OK : default_threads(ctx, &d->threads);
+    d->base = (an_device_base){.backend = &an_backend_cpu, .ctx = ctx, .threads = desc ? desc->threads : 0};
+    an_status st = d->base.threads > 0 ? AN_OK : default_threads(ctx, &d->base.threads);
     if (!st) st = cpu_host_init(ctx, &d->host);
     if (st) {
         an_mem_free(ctx, d, sizeof *d);
         return st;
     }
-    d->base = (an_device_base){.backend = &an_backend_cpu, .ctx = ctx, .vector_nbytes = d->host.vector_nbytes};
+    d->base.vector_nbytes = d->host.vector_nbytes;
+    if (d->base.threads > 1) st = cpu_pool_create(ctx, d->base.threads, &d->pool);
+    if (st) {
+        device_close((an_device *)d);
+        return st;
+    }
     *out = (an_device *)d;
     return AN_OK;
 }
@@ -143,6 +149,14 @@ static void program_destroy(an_program *prog)
     an_mem_free(ctx_of(dev), p, sizeof *p);
 }
 
+/* More parts than threads: one that gets less of its processor takes fewer of them. */
+static uint32_t parts_for(const cpu_device *d, int64_t most)
+{
+    enum { PARTS_A_THREAD = 4 };
+    const int64_t n = (int64_t)d->base.threads * PARTS_A_THREAD;
+    return (uint32_t)(most < n ? most : n < CPU_PARTS_MAX ? n : CPU_PARTS_MAX);
+}
+
 static an_status compile_all(cpu_device *d, const an_kernel *const *kernels, size_t n, cpu_function *functions,
                              an_program **out)
 {
@@ -155,11 +169,15 @@ static an_status compile_all(cpu_device *d, const an_kernel *const *kernels, siz
         out[i] = (an_program *)p;
     }
     if (!d->jit) {
-        const an_status st = cpu_jit_create(ctx, &d->host, d->threads, &d->jit);
+        const an_status st = cpu_jit_create(ctx, &d->host, d->base.threads, &d->jit);
         if (st) return st;
     }
     const an_status st = cpu_jit_compile(d->jit, kernels, n, functions);
-    for (size_t i = 0; i < n && !st; i++) ((cpu_program *)out[i])->function = functions[i];
+    for (size_t i = 0; i < n && !st; i++) {
+        cpu_program *p = (cpu_program *)out[i];
+        p->function = functions[i];
+        p->nparts = parts_for(d, functions[i].parts);
+    }
     return st;
 }
 
@@ -187,7 +205,11 @@ static an_status launch(an_program *prog, const an_launch *l)
     void *params[AN_KERNEL_PARAM_MAX];
     for (uint32_t i = 0; i < p->nparams; i++)
         params[i] = ((const cpu_buffer *)l->buffers[i])->data + (l->offsets ? l->offsets[i] : 0);
-    p->function.entry(params, l->vars);
+    cpu_pool *pool = ((cpu_device *)p->base.device)->pool;
+    if (pool && p->nparts > 1)
+        cpu_pool_run(pool, p->function.entry, params, l->vars, p->nparts);
+    else
+        p->function.entry(params, l->vars, 0, 1);
     return AN_OK;
 }
 

@@ -38,14 +38,17 @@ typedef struct cpu_emit {
     LLVMBasicBlockRef entry; /* allocas only; branches to what follows once the kernel is whole */
     LLVMValueRef params[AN_KERNEL_PARAM_MAX];
     LLVMValueRef vars;       /* pointer to their values */
+    LLVMValueRef part, nparts; /* of the outermost THREAD loops, what is to be run */
     an_idmap value_of;       /* node -> 1 + its value in values */
     AN_VEC(LLVMValueRef) values;
     AN_VEC(cpu_loop) loops;
 } cpu_emit;
 
-/* kernel.c: adds to module a function `name`, void (void *const *params, const int64_t *vars). */
+/* kernel.c: adds to module a function `name`, a cpu_entry (jit.h). */
 an_status cpu_emit_kernel(an_ctx *ctx, const cpu_host *host, LLVMContextRef llvm, LLVMModuleRef module,
                           const an_kernel *kernel, const char *name);
+/* How many parts the kernel can be cut into: the most iterations of an outermost loop if all of them are THREAD loops, 1 if not. */
+int64_t cpu_kernel_parts(const an_kernel *kernel);
 LLVMValueRef cpu_value(const cpu_emit *e, an_uop u); /* of a node that came before; an ACC: its value now */
 bool cpu_set_value(cpu_emit *e, an_uop u, LLVMValueRef v);
 an_status cpu_unsupported(const cpu_emit *e, an_uop u);

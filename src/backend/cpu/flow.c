@@ -17,8 +17,14 @@ static bool is_positive(LLVMValueRef bound)
     return LLVMIsAConstantInt(bound) && LLVMConstIntGetSExtValue(bound) > 0;
 }
 
-/*   here: --(bound > 0)--> body: i = phi(0, i+1) ... i+1 < bound ? body : exit
- * The test in front is left out where the bound is a positive constant. */
+/* bound * at / nparts: where a part begins, and the one before it ends. */
+static LLVMValueRef part_of(const cpu_emit *e, LLVMValueRef bound, LLVMValueRef at)
+{
+    return LLVMBuildUDiv(e->b, LLVMBuildMul(e->b, bound, at, ""), e->nparts, "");
+}
+
+/*   here: --(first < bound)--> body: i = phi(first, i+1) ... i+1 < bound ? body : exit
+ * first is 0, but for the part of an outermost THREAD loop. The test in front is left out where it is known to hold. */
 an_status cpu_emit_range(cpu_emit *e, an_uop u)
 {
     LLVMBuilderRef b = e->b;
@@ -27,17 +33,23 @@ an_status cpu_emit_range(cpu_emit *e, an_uop u)
     cpu_loop l = {.bound = cpu_value(e, an_uop_src(e->g, u, 0)),
                   .body = LLVMAppendBasicBlockInContext(e->llvm, e->fn, "loop"),
                   .exit = LLVMAppendBasicBlockInContext(e->llvm, e->fn, "exit")};
-    LLVMValueRef zero = LLVMConstInt(i64, 0, false);
+    LLVMValueRef first = LLVMConstInt(i64, 0, false);
     LLVMBasicBlockRef from = here;
-    if (is_positive(l.bound))
+    const bool in_parts = e->loops.len == 0 && an_range_kind_of(an_uop_arg(e->g, u)) == AN_RANGE_THREAD;
+    if (in_parts) {
+        const LLVMValueRef whole = l.bound;
+        first = part_of(e, whole, e->part);
+        l.bound = part_of(e, whole, LLVMBuildAdd(b, e->part, LLVMConstInt(i64, 1, false), ""));
+    }
+    if (!in_parts && is_positive(l.bound))
         LLVMBuildBr(b, l.body);
     else
-        LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSGT, l.bound, zero, ""), l.body, l.exit);
+        LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, first, l.bound, ""), l.body, l.exit);
     LLVMPositionBuilderAtEnd(b, l.body);
     char name[16];
     (void)snprintf(name, sizeof name, "r%u", an_range_id(an_uop_arg(e->g, u)));
     l.counter = LLVMBuildPhi(b, i64, name);
-    LLVMAddIncoming(l.counter, &zero, &from, 1);
+    LLVMAddIncoming(l.counter, &first, &from, 1);
     if (!an_vec_push(e->ctx, &e->loops, l)) return AN_ERR_NOMEM;
     return cpu_set_value(e, u, l.counter) ? AN_OK : AN_ERR_NOMEM;
 }

@@ -257,7 +257,7 @@ static an_status deal(cpu_jit *jit, job *jobs, size_t njobs, const an_kernel *co
         const an_status st = cpu_emit_kernel(jit->ctx, jit->host, j->llvm, j->module, kernels[i], name);
         if (st) return st;
         j->weight += kernels[i]->nlinear;
-        out[i] = (cpu_function){.code = j->code};
+        out[i] = (cpu_function){.parts = cpu_kernel_parts(kernels[i]), .code = j->code};
     }
     return AN_OK;
 }

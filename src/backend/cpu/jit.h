@@ -6,11 +6,14 @@
 
 typedef struct cpu_jit cpu_jit;
 typedef struct cpu_code cpu_code; /* machine code that several kernels share */
-typedef void (*cpu_entry)(void *const *params, const int64_t *vars);
+/* Runs part `part` of nparts of a kernel's outermost loops; 0 of 1 is all of it. */
+typedef void (*cpu_entry)(void *const *params, const int64_t *vars, int64_t part, int64_t nparts);
 
-/* What a kernel became; its code lives until each of its kernels was released. */
+/* What a kernel became; its code lives until each of its kernels was released.
+ *   parts  how many it can be cut into: 1 where anything but THREAD loops is outermost */
 typedef struct cpu_function {
     cpu_entry entry;
+    int64_t parts;
     cpu_code *code;
 } cpu_function;
 

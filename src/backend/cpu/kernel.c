@@ -148,13 +148,33 @@ static LLVMValueRef add_function(const cpu_emit *e, const char *name, LLVMTypeRe
     return fn;
 }
 
-/* void name.body(ptr noalias p0, ..., ptr vars) */
+int64_t cpu_kernel_parts(const an_kernel *kernel)
+{
+    const an_graph *g = kernel->graph;
+    int64_t parts = 1;
+    uint32_t depth = 0;
+    for (size_t i = 0; i < kernel->nlinear; i++) {
+        const an_uop u = kernel->linear[i];
+        const an_op op = an_uop_op(g, u);
+        if (op == AN_OP_END) depth--;
+        if (op == AN_OP_STORE && depth == 0) return 1;
+        if (op != AN_OP_RANGE || depth++ > 0) continue;
+        int64_t n = INT64_MAX; /* a symbolic bound */
+        if (an_range_kind_of(an_uop_arg(g, u)) != AN_RANGE_THREAD) return 1;
+        (void)an_uop_int(g, an_uop_src(g, u, 0), &n);
+        if (n > parts) parts = n;
+    }
+    return parts;
+}
+
+/* void name.body(ptr noalias p0, ..., ptr vars, i64 part, i64 nparts) */
 static LLVMTypeRef add_body(cpu_emit *e, const char *name)
 {
-    LLVMTypeRef args[AN_KERNEL_PARAM_MAX + 1];
+    LLVMTypeRef args[AN_KERNEL_PARAM_MAX + 3];
     const uint32_t n = e->kernel->nparams;
     for (uint32_t i = 0; i <= n; i++) args[i] = LLVMPointerTypeInContext(e->llvm, 0);
-    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, n + 1, false);
+    args[n + 1] = args[n + 2] = LLVMInt64TypeInContext(e->llvm);
+    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, n + 3, false);
     char text[80];
     (void)snprintf(text, sizeof text, "%.64s.body", name);
     e->fn = add_function(e, text, type);
@@ -166,23 +186,25 @@ static LLVMTypeRef add_body(cpu_emit *e, const char *name)
         add_attribute(e, e->fn, i + 1, "noalias");
     }
     e->vars = LLVMGetParam(e->fn, n);
+    e->part = LLVMGetParam(e->fn, n + 1);
+    e->nparts = LLVMGetParam(e->fn, n + 2);
     return type;
 }
 
 static void add_entry(const cpu_emit *e, const char *name, LLVMTypeRef body_type)
 {
-    LLVMTypeRef ptr = LLVMPointerTypeInContext(e->llvm, 0), args[2] = {ptr, ptr};
-    const LLVMValueRef fn = add_function(e, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, 2, false));
+    LLVMTypeRef ptr = LLVMPointerTypeInContext(e->llvm, 0), i64 = LLVMInt64TypeInContext(e->llvm), args[4] = {ptr, ptr, i64, i64};
+    const LLVMValueRef fn = add_function(e, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, 4, false));
     LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->llvm, fn, "entry"));
-    LLVMValueRef all[AN_KERNEL_PARAM_MAX + 1];
+    LLVMValueRef all[AN_KERNEL_PARAM_MAX + 3];
     const uint32_t n = e->kernel->nparams;
     for (uint32_t i = 0; i < n; i++) {
-        LLVMValueRef at = LLVMConstInt(LLVMInt64TypeInContext(e->llvm), i, false);
+        LLVMValueRef at = LLVMConstInt(i64, i, false);
         at = LLVMBuildInBoundsGEP2(e->b, ptr, LLVMGetParam(fn, 0), &at, 1, "");
         all[i] = LLVMBuildLoad2(e->b, ptr, at, "");
     }
-    all[n] = LLVMGetParam(fn, 1);
-    LLVMBuildCall2(e->b, body_type, e->fn, all, n + 1, "");
+    for (uint32_t i = 0; i < 3; i++) all[n + i] = LLVMGetParam(fn, i + 1);
+    LLVMBuildCall2(e->b, body_type, e->fn, all, n + 3, "");
     LLVMBuildRetVoid(e->b);
 }
 

@@ -1,0 +1,65 @@
+/* thread.c - outermost loops that may be split among threads become THREAD ranges.
+ *
+ * The outermost loop of a store is the first range it varies with. Its iterations store different elements and read none that
+ * another one stores, so any of them can run at the same time; the order of sums does not change. A kernel that has
+ * something outside such loops (a sum that all elements need) or too little work stays as it is. */
+#include "codegen/dag.h"
+#include "codegen/pass.h"
+
+/* Nodes evaluated, by which splitting is worth waking a thread: some 50 us. */
+static const double WORK_MIN = 150e3;
+
+static double work(const an_dag *d)
+{
+    double sum = 0;
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_op op = an_uop_op(d->g, d->order.data[i]);
+        if (an_uop_dtype(d->g, d->order.data[i]) == AN_INDEX || op == AN_OP_CONST || op == AN_OP_SINK) continue;
+        double n = 1;
+        for (size_t r = 0; r < d->ranges.len; r++) {
+            if (!an_rangeset_has(&d->deps[i], r)) continue;
+            const int64_t bound = an_range_bound(d->g, d->ranges.data[r]);
+            n *= bound < 0 ? 64.0 : (double)bound;
+        }
+        sum += n;
+    }
+    return sum;
+}
+
+/* The outermost ranges of the stores; false where something runs outside of them. */
+static bool outermost(const an_dag *d, an_uop sink, an_rangeset *out)
+{
+    *out = (an_rangeset){0};
+    for (uint32_t i = 0; i < an_uop_nsrc(d->g, sink); i++) {
+        const an_rangeset *deps = an_dag_deps(d, an_uop_src(d->g, sink, i));
+        size_t r = 0;
+        while (r < d->ranges.len && !an_rangeset_has(deps, r)) r++;
+        if (r == d->ranges.len) return false;
+        const an_range_kind kind = an_range_kind_of(an_uop_arg(d->g, d->ranges.data[r]));
+        if (kind != AN_RANGE_LOOP && kind != AN_RANGE_THREAD) return false;
+        an_rangeset_add(out, r);
+    }
+    for (size_t i = 0; i < d->order.len; i++)
+        if (an_uop_op(d->g, d->order.data[i]) == AN_OP_REDUCE && !an_rangeset_meets(&d->deps[i], out)) return false;
+    return true;
+}
+
+an_status an_pass_thread(an_graph *g, an_uop *sink)
+{
+    an_dag d = {0};
+    an_rangeset outer;
+    an_range_sub subs[AN_RANGES_MAX];
+    size_t n = 0;
+    an_status st = an_dag_init(&d, g, sink, 1);
+    if (!st && work(&d) >= WORK_MIN && outermost(&d, *sink, &outer))
+        for (size_t r = 0; r < d.ranges.len && !st; r++) {
+            const an_uop from = d.ranges.data[r];
+            if (!an_rangeset_has(&outer, r)) continue;
+            const an_uop to = an_range(g, an_uop_src(g, from, 0), an_range_id(an_uop_arg(g, from)), AN_RANGE_THREAD);
+            if (an_uop_is_none(to)) st = an_cg_failed(g);
+            subs[n++] = (an_range_sub){from, to, {to, AN_UOP_NONE}, 1};
+        }
+    if (!st && n) st = an_replace_ranges(g, sink, 1, subs, n);
+    an_dag_fini(&d);
+    return st;
+}

@@ -1,0 +1,136 @@
+/* Threads of the cpu: every part of a kernel runs once, and no result depends on how many threads there are. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#endif
+#include "an_test.h"
+#include <anneal/device.h>
+#include <anneal/tensor.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef AN_HAVE_CPU
+#include "backend/cpu/pool.h"
+
+#include <stdatomic.h>
+
+enum { PARTS = 37 };
+typedef struct counts {
+    atomic_int ran[PARTS];
+    atomic_int wrong;
+} counts;
+
+static void count(void *const *params, const int64_t *vars, int64_t part, int64_t nparts)
+{
+    counts *c = params[0];
+    if (nparts != vars[0]) atomic_fetch_add(&c->wrong, 1);
+    atomic_fetch_add(&c->ran[part], 1);
+}
+
+static void every_part_runs_once(an_test *t)
+{
+    for (int threads = 2; threads <= 5; threads += 3) {
+        cpu_pool *pool = NULL;
+        CHECK_OK(t, cpu_pool_create(t->ctx, threads, &pool));
+        for (int run = 0; run < 3000; run++) {
+            counts c = {0};
+            void *params[1] = {&c};
+            const int64_t nparts = 2 + run % (PARTS - 1);
+            cpu_pool_run(pool, count, params, &nparts, (uint32_t)nparts);
+            CHECK_EQ(t, atomic_load(&c.wrong), 0);
+            for (int64_t i = 0; i < PARTS; i++) CHECK_EQ(t, atomic_load(&c.ran[i]), i < nparts);
+        }
+        cpu_pool_destroy(pool);
+    }
+}
+
+static void a_pool_of_one_thread_runs_all_at_once(an_test *t)
+{
+    cpu_pool *pool = NULL;
+    counts c = {0};
+    void *params[1] = {&c};
+    const int64_t one = 1;
+    CHECK_OK(t, cpu_pool_create(t->ctx, 1, &pool));
+    cpu_pool_run(pool, count, params, &one, 8);
+    CHECK_EQ(t, atomic_load(&c.wrong), 0);
+    CHECK_EQ(t, atomic_load(&c.ran[0]), 1);
+    cpu_pool_destroy(pool);
+}
+
+static an_tensor *some(an_graph *g, const int64_t *dims, uint32_t rank)
+{
+    size_t n = 1;
+    for (uint32_t i = 0; i < rank; i++) n *= (size_t)dims[i];
+    float *data = malloc(n * sizeof *data);
+    if (!data) return NULL;
+    for (size_t i = 0; i < n; i++) data[i] = (float)((i * 7919 + n) % 1013) / 506.5f - 1.0f;
+    an_tensor *t = an_tensor_from_host(g, AN_F32, dims, rank, data);
+    free(data);
+    return t;
+}
+
+/* Kernels of several kinds, large enough to be split: products, with and without tails, reductions either way, elementwise. */
+enum { OUTS = 6 };
+static void build(an_graph *g, an_tensor **out)
+{
+    an_tensor *x = some(g, AN_DIMS(131, 643)), *w = some(g, AN_DIMS(643, 521)), *v = some(g, AN_DIMS(129, 131));
+    out[0] = an_relu(an_matmul(x, w));
+    out[1] = an_matmul(v, x);
+    out[2] = an_softmax(x, -1);
+    out[3] = an_sum(x, AN_DIMS(0), false);
+    out[4] = an_sum(x, AN_DIMS(0, 1), false);
+    out[5] = an_exp(an_mul(w, an_add_scalar(w, 0.5)));
+}
+
+static void results_do_not_depend_on_threads(an_test *t)
+{
+    static const char *const threads[] = {"1", "2", "7"};
+    static const size_t sizes[OUTS] = {131 * 521, 129 * 643, 131 * 643, 643, 1, 643 * 521};
+    float *first[OUTS] = {NULL};
+    const char *before = getenv("ANNEAL_THREADS");
+    char *saved = before ? strdup(before) : NULL;
+    for (size_t n = 0; n < sizeof threads / sizeof threads[0]; n++) {
+        an_ctx *ctx = NULL;
+        an_graph *g = NULL;
+        an_tensor *out[OUTS];
+        CHECK(t, setenv("ANNEAL_THREADS", threads[n], 1) == 0);
+        CHECK_OK(t, an_ctx_create(NULL, &ctx));
+        CHECK_OK(t, an_graph_create(ctx, &g));
+        CHECK_OK(t, an_graph_set_device(g, "cpu"));
+        CHECK_EQ(t, ((const an_device_base *)an_graph_device(g))->threads, atoi(threads[n]));
+        build(g, out);
+        CHECK_OK(t, an_realize(out, OUTS));
+        for (size_t i = 0; i < OUTS; i++) {
+            float *data = malloc(sizes[i] * sizeof *data);
+            CHECK(t, data != NULL);
+            CHECK_OK(t, an_tensor_read(out[i], data, sizes[i] * sizeof *data));
+            if (n == 0) {
+                first[i] = data;
+                continue;
+            }
+            CHECK(t, memcmp(first[i], data, sizes[i] * sizeof *data) == 0);
+            free(data);
+        }
+        an_graph_destroy(g);
+        an_ctx_destroy(ctx);
+    }
+    for (size_t i = 0; i < OUTS; i++) free(first[i]);
+    if (saved)
+        (void)setenv("ANNEAL_THREADS", saved, 1);
+    else
+        (void)unsetenv("ANNEAL_THREADS");
+    free(saved);
+}
+
+AN_TEST_MAIN(AN_CASE(every_part_runs_once), AN_CASE(a_pool_of_one_thread_runs_all_at_once),
+             AN_CASE(results_do_not_depend_on_threads))
+#else
+static void there_are_none_without_the_cpu_backend(an_test *t)
+{
+    size_t n = 0;
+    CHECK(t, an_backends(&n) != NULL && n > 0);
+}
+
+AN_TEST_MAIN(AN_CASE(there_are_none_without_the_cpu_backend))
+#endif
