@@ -74,17 +74,18 @@ static an_tensor *make(an_init *init, const int64_t *dims, uint32_t rank, const 
         an_fail(ctx, AN_ERR_DTYPE, "parameters of dtype %s: an initialiser makes floats", an_dtype_name(dtype));
         return NULL;
     }
-    an_tensor *t = an_tensor_from_host(init->graph, dtype, dims, rank, NULL); /* checks dims */
+    an_tensor *shape = an_zeros(init->graph, dtype, dims, rank); /* checks dims */
     const draw d = next_draw(init);
-    if (!t || (s->kind == CONSTANT && s->a == 0.0)) return t;
-    const size_t nbytes = an_tensor_nbytes(t), size = an_dtype_nbytes(dtype);
+    if (!shape) return NULL;
+    if (s->kind == CONSTANT && s->a == 0.0) return an_tensor_from_host(init->graph, dtype, dims, rank, NULL);
+    const size_t nbytes = an_tensor_nbytes(shape), size = an_dtype_nbytes(dtype);
     unsigned char *data = an_mem_alloc(ctx, nbytes);
     if (!data) return NULL;
     for (size_t i = 0; i < nbytes / size; i++)
         an_scalar_store(dtype, (an_scalar){.f = value_at(s, &d, i)}, data + i * size);
-    const an_status st = an_tensor_write(t, data, nbytes);
+    an_tensor *t = an_tensor_from_host(init->graph, dtype, dims, rank, data);
     an_mem_free(ctx, data, nbytes);
-    return st ? NULL : t;
+    return t;
 }
 
 an_tensor *an_init_constant(an_init *init, const int64_t *dims, uint32_t rank, double value)

@@ -88,9 +88,10 @@ static an_optim *create(an_params params, const an_optim *fields, size_t nstate,
         o->step = an_tensor_from_host(g, AN_I32, AN_SCALAR, NULL);
         if (!o->step) return NULL;
     }
-    o->lr = an_tensor_from_host(g, scalar, AN_SCALAR, NULL);
-    if (!o->lr || an_optim_set_lr(o, o->lr_value)) return NULL;
-    return o;
+    unsigned char bytes[8] = {0};
+    an_scalar_store(scalar, (an_scalar){.f = o->lr_value}, bytes);
+    o->lr = an_tensor_from_host(g, scalar, AN_SCALAR, bytes); /* not a write: what was built before stays current */
+    return o->lr ? o : NULL;
 }
 
 an_optim *an_optim_sgd(an_params params, const an_sgd_desc *desc)

@@ -64,7 +64,7 @@ an_storage *an_storage_of(an_runtime *rt, an_uop buffer)
 an_status an_storage_bind(an_graph *g, an_runtime *rt, an_uop buffer)
 {
     an_ctx *ctx = an_graph_ctx(g);
-    an_storage s = {.node = buffer, .written = rt->epoch};
+    an_storage s = {.node = buffer}; /* its first contents are no overwriting: nothing has read it yet */
     if (!an_buffer_nbytes(g, buffer, &s.nbytes)) return an_ctx_status(ctx);
     if (!an_vec_reserve(ctx, &rt->storages, 1)) return AN_ERR_NOMEM;
     const an_status st = backend_of(rt->device)->buffer_create(rt->device, s.nbytes, &s.buffer);

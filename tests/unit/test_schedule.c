@@ -301,6 +301,23 @@ static void a_read_of_what_was_overwritten_is_refused(an_test *t)
     check_values(t, fresh, (const double[]){2, 4, 6, 8, 10, 12, 14, 16, 18}, 9);
 }
 
+/* A new buffer, its first contents included, overwrites nothing: a loss built before the optimiser was made is current. */
+static void making_buffers_does_not_make_lazy_tensors_stale(an_test *t)
+{
+    an_graph *g = interp_graph(t);
+    an_plan *plan = NULL;
+    an_init init = {.graph = g, .seed = 0};
+    an_module *net = an_nn_linear(&init, 5, 3, NULL);
+    an_tensor *loss = an_mean(an_module_forward(net, some(g, AN_DIMS(4, 5))), AN_ALL, false);
+    an_module *later = an_nn_linear(&init, 3, 3, NULL);
+    an_optim *opt = an_optim_adam(an_module_parameters(net), &(an_adam_desc){.lr = 1e-3});
+    CHECK(t, later != NULL);
+    CHECK_OK(t, an_optim_minimize(opt, loss));
+    CHECK_OK(t, an_optim_plan(opt, &loss, 1, NULL, &plan));
+    CHECK_OK(t, an_plan_run(plan));
+    an_plan_destroy(plan);
+}
+
 /* An assignment that ran does not run again when something else built on it is computed. */
 static void a_write_runs_once(an_test *t)
 {
@@ -410,7 +427,7 @@ static void running_out_of_memory_in_a_step_is_clean(an_test *t)
 AN_TEST_MAIN(AN_CASE(kernels_are_as_many_as_the_docs_say), AN_CASE(fused_and_unfused_schedules_agree),
              AN_CASE(an_update_that_reads_elsewhere_is_not_spoiled), AN_CASE(reads_built_before_a_write_see_the_old_contents),
              AN_CASE(a_circle_through_a_write_is_broken_by_a_copy), AN_CASE(writes_in_a_row_happen_in_order),
-             AN_CASE(a_read_of_what_was_overwritten_is_refused), AN_CASE(a_write_runs_once),
+             AN_CASE(a_read_of_what_was_overwritten_is_refused), AN_CASE(making_buffers_does_not_make_lazy_tensors_stale), AN_CASE(a_write_runs_once),
              AN_CASE(a_plan_runs_again_on_new_input), AN_CASE(dead_temporaries_share_memory),
              AN_CASE(empty_and_scalar_tensors_work), AN_CASE(equal_kernels_are_compiled_once),
              AN_CASE(running_out_of_memory_in_a_step_is_clean))
