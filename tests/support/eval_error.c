@@ -125,7 +125,7 @@ static double of_numbers(evaluation *ev, an_uop u, const an_scalar *s, const dou
     const an_dtype to = an_uop_dtype(ev->g, u), from = an_uop_dtype(ev->g, an_uop_src(ev->g, u, n - 1));
     switch (op) {
     case AN_OP_CAST: return conversion(from, to, s[0], v, e[0]);
-    case AN_OP_BITCAST: return e[0] > 0 ? OPEN : 0;
+    case AN_OP_BITCAST: return e[0] > 0 || (is_float(from) && isnan(s[0].f)) ? OPEN : 0; /* a NaN's bits are open */
     case AN_OP_CMPLT:
     case AN_OP_CMPEQ:
     case AN_OP_CMPNE: return apart(from, s, e) ? 0 : OPEN;
@@ -172,6 +172,7 @@ static an_status elementwise(evaluation *ev, an_uop u, eval_value *v)
             if (slack && !product && x[k]->slack) v->slack[i] = fmax(v->slack[i], x[k]->slack[at]);
         }
         v->error[i] = of_numbers(ev, u, s, e, n, v->data[i]);
+        if (product && isinf(v->data[i].f) && isfinite(s[0].f) && isfinite(s[1].f)) v->slack[i] = OPEN;
         if (product && isfinite(v->data[i].f) && v->data[i].f != fma(s[0].f, s[1].f, 0))
             v->slack[i] = format_of(d).unit * fabs(v->data[i].f) + format_of(d).least;
         if (product && d == AN_F64 && isfinite(v->data[i].f) && fma(s[0].f, s[1].f, -v->data[i].f) != 0)
@@ -211,7 +212,7 @@ static void count(tally *t, an_op op, an_dtype d, an_scalar s, double error, dou
     t->nan = t->nan || (isnan(x) && error <= 0);
     t->plus = t->plus || (isinf(x) && x > 0);
     t->minus = t->minus || (isinf(x) && x < 0);
-    t->open = t->open || !isfinite(error);
+    t->open = t->open || !isfinite(error) || (op == AN_OP_ADD && !isfinite(slack));
     t->zero = t->zero || (x == 0 && error <= 0);
     if (op == AN_OP_ADD) {
         t->error += error;

@@ -466,6 +466,23 @@ static random_op any_op(maker *m)
     return RANDOM_ADD;
 }
 
+/* What nothing uses is asked for, mostly, and some of what is used. */
+static void choose_outputs(maker *m)
+{
+    random_program *p = m->p;
+    bool used[RANDOM_CALLS] = {false}, any = false;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; k < 3; k++)
+            if (p->call[i].src[k] >= 0) used[p->call[i].src[k]] = true;
+    for (int i = 0; i < p->n; i++) {
+        if (p->call[i].op == RANDOM_INPUT) continue;
+        const bool assigned = p->call[i].op == RANDOM_ASSIGN;
+        p->call[i].output = chance(m, assigned ? 60 : used[i] ? 8 : 70);
+        any = any || p->call[i].output;
+    }
+    if (p->n) p->call[p->n - 1].output |= !any;
+}
+
 an_status random_make(an_ctx *ctx, uint64_t seed, random_program *out)
 {
     maker m = {.p = out, .rng = seed * 2 + 1};
@@ -486,10 +503,7 @@ an_status random_make(an_ctx *ctx, uint64_t seed, random_program *out)
         (void)add(&m, c);
         st = an_ctx_status(ctx);
     }
-    for (int i = 0; i < out->n; i++) {
-        const bool assigned = out->call[i].op == RANDOM_ASSIGN;
-        out->call[i].output = i == out->n - 1 || chance(&m, assigned ? 60 : 12);
-    }
+    choose_outputs(&m);
     evaluation_fini(&m.ev);
     an_graph_destroy(m.g);
     return st;

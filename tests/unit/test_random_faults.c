@@ -93,4 +93,17 @@ static void old_and_new_contents_in_one_kernel(an_test *t)
     on_every_device(t, old_and_new);
 }
 
-AN_TEST_MAIN(AN_CASE(old_and_new_contents_in_one_kernel), AN_CASE(a_write_shows_in_no_other_handle), AN_CASE(parameters_that_start_equal_are_apart))
+/* A plan whose temporaries have no elements had no memory for their slots. */
+static void empty_temporary(an_test *t, an_graph *g)
+{
+    an_tensor *x = an_contiguous(an_tensor_from_host(g, AN_F32, AN_DIMS(0, 1), NULL));
+    CHECK_VALUES(t, an_pad(x, (const int64_t[]){1, 0}, (const int64_t[]){0, 1}, 2, 0), 0, 0);
+}
+
+static void temporaries_may_be_empty(an_test *t)
+{
+    on_every_device(t, empty_temporary);
+}
+
+AN_TEST_MAIN(AN_CASE(temporaries_may_be_empty),
+             AN_CASE(old_and_new_contents_in_one_kernel), AN_CASE(a_write_shows_in_no_other_handle), AN_CASE(parameters_that_start_equal_are_apart))
