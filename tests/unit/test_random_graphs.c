@@ -7,6 +7,7 @@
  *
  * Programs run in a child process, so that one that crashes or does not end is a difference like any other: it is made smaller
  * and printed with its seed. */
+#define _DEFAULT_SOURCE /* strsignal, MAP_ANONYMOUS */
 #include "an_test.h"
 #include "random_program.h"
 
