@@ -192,7 +192,18 @@ static an_uop replace_in_reduce(an_graph *g, const an_nodemap *m, an_uop u, cons
     return an_cg_rebuild(g, u, scratch->data, (uint32_t)scratch->len);
 }
 
-an_status an_replace_ranges(an_graph *g, an_uop *roots, size_t nroots, const an_range_sub *subs, size_t nsubs)
+/* Does the REDUCE u bind every range that is to be replaced? */
+static bool binds_all(const an_graph *g, an_uop u, const an_range_sub *subs, size_t nsubs)
+{
+    for (size_t i = 0; i < nsubs; i++) {
+        bool bound = false;
+        for (uint32_t s = 1; s < an_uop_nsrc(g, u); s++) bound = bound || an_uop_eq(an_uop_src(g, u, s), subs[i].from);
+        if (!bound) return false;
+    }
+    return true;
+}
+
+static an_status replace(an_graph *g, an_uop *roots, size_t nroots, const an_range_sub *subs, size_t nsubs, bool free_only)
 {
     an_ctx *ctx = an_graph_ctx(g);
     an_uop_vec order = {0}, scratch = {0};
@@ -204,7 +215,9 @@ an_status an_replace_ranges(an_graph *g, an_uop *roots, size_t nroots, const an_
         const an_uop u = order.data[i];
         const an_op op = an_uop_op(g, u);
         const an_range_sub *sub = op == AN_OP_RANGE ? find_sub(subs, nsubs, u) : NULL;
-        const an_uop v = sub                   ? sub->to
+        const bool keep = free_only && op == AN_OP_REDUCE && binds_all(g, u, subs, nsubs);
+        const an_uop v = keep                 ? u
+                         : sub                ? sub->to
                          : op == AN_OP_REDUCE ? replace_in_reduce(g, &map, u, subs, nsubs, &scratch)
                                                : an_nodemap_rebuild(&map, g, u, &scratch);
         if (an_uop_is_none(v)) {
@@ -220,4 +233,14 @@ done:
     an_vec_fini(ctx, &order);
     an_vec_fini(ctx, &scratch);
     return st;
+}
+
+an_status an_replace_ranges(an_graph *g, an_uop *roots, size_t nroots, const an_range_sub *subs, size_t nsubs)
+{
+    return replace(g, roots, nroots, subs, nsubs, false);
+}
+
+an_status an_replace_free_ranges(an_graph *g, an_uop *roots, size_t nroots, const an_range_sub *subs, size_t nsubs)
+{
+    return replace(g, roots, nroots, subs, nsubs, true);
 }

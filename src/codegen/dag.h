@@ -94,6 +94,8 @@ typedef struct an_range_sub {
 
 /* Replaces ranges below the roots, in place. Errors: AN_ERR_NOMEM. */
 an_status an_replace_ranges(an_graph *g, an_uop *roots, size_t nroots, const an_range_sub *subs, size_t nsubs);
+/* The same, but a REDUCE below that binds them all keeps them: within it they are its own. */
+an_status an_replace_free_ranges(an_graph *g, an_uop *roots, size_t nroots, const an_range_sub *subs, size_t nsubs);
 
 /* A map of nodes, filled in topological order; what is not in it maps to itself. */
 typedef struct an_nodemap {

@@ -199,7 +199,9 @@ static an_status apply_renames(const an_dag *d, an_uop *sink, const group_vec *g
             for (uint32_t k = 0; k < to->nranges; k++)
                 subs[k] = (an_range_sub){old[k], to->ranges[k], {to->ranges[k]}, 1};
             v = an_nodemap_get(&map, an_uop_src(g, u, 0));
-            st = an_replace_ranges(g, &v, 1, subs, to->nranges);
+            /* A reduction inside this one may be over the same ranges (an index that it computes): those are its own, and
+             * must not follow, or the two would share them for ever. */
+            st = an_replace_free_ranges(g, &v, 1, subs, to->nranges);
             if (st) goto done;
             st = AN_ERR_NOMEM;
             v = an_cg_reduce(g, an_reduce_op(an_uop_arg(g, u)), v, to->ranges, to->nranges);

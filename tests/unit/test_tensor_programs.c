@@ -209,6 +209,16 @@ static void random_programs_on_the_interpreter(an_test *t)
     run_many(t, "interp", 1500);
 }
 
+static void programs_that_once_went_wrong(an_test *t)
+{
+    /* No storage for temporaries of no elements; an index computed by a reduction over the range it is used in. */
+    static const uint64_t seeds[] = {374, 10841, 11931};
+    size_t n = 0;
+    const an_backend *const *backends = an_backends(&n);
+    for (size_t b = 0; b < n; b++)
+        for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) CHECK(t, run(t, seeds[i], backends[b]->name));
+}
+
 /* Fewer: each has its own kernels to compile. */
 static void random_programs_on_the_default_device(an_test *t)
 {
@@ -216,4 +226,5 @@ static void random_programs_on_the_default_device(an_test *t)
     run_many(t, an_backends(&n)[0]->name, 40);
 }
 
-AN_TEST_MAIN(AN_CASE(random_programs_on_the_interpreter), AN_CASE(random_programs_on_the_default_device))
+AN_TEST_MAIN(AN_CASE(random_programs_on_the_interpreter), AN_CASE(programs_that_once_went_wrong),
+             AN_CASE(random_programs_on_the_default_device))
