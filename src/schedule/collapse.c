@@ -84,6 +84,43 @@ done:
     return out;
 }
 
+/* The ranges that REDUCEs below u bind. */
+static bool bound_below(an_sched *s, an_uop u, an_uop_vec *out)
+{
+    an_uop_vec order = {0};
+    bool ok = !an_toposort(s->g, &u, 1, &order);
+    for (size_t i = 0; i < order.len && ok; i++)
+        for (uint32_t k = 1; ok && an_uop_op(s->g, order.data[i]) == AN_OP_REDUCE && k < an_uop_nsrc(s->g, order.data[i]); k++) {
+            const an_uop range = an_uop_src(s->g, order.data[i], k);
+            ok = an_vec_has(out, range) || an_vec_push(s->ctx, out, range);
+        }
+    an_vec_fini(s->ctx, &order);
+    return ok;
+}
+
+/* x with its reductions over ranges of their own where those of e are over the same: e is to go inside them, and a
+ * reduction inside another must not share its ranges. None when memory is out. */
+static an_uop apart_from(an_sched *s, an_uop x, an_uop e)
+{
+    an_uop_vec theirs = {0}, ours = {0}, from = {0}, to = {0};
+    an_uop out = AN_UOP_NONE;
+    if (!bound_below(s, e, &theirs) || !bound_below(s, x, &ours)) goto done;
+    for (size_t i = 0; i < ours.len; i++) {
+        const an_uop range = ours.data[i];
+        if (!an_vec_has(&theirs, range)) continue;
+        const an_uop owner = s->range_owner.data[an_range_id(an_uop_arg(s->g, range))];
+        const an_uop fresh = an_sched_range(s, an_uop_src(s->g, range, 0), owner, 0);
+        if (an_uop_is_none(fresh) || !an_vec_push(s->ctx, &from, range) || !an_vec_push(s->ctx, &to, fresh)) goto done;
+    }
+    out = from.len ? an_substitute(s->g, x, from.data, to.data, from.len) : x;
+done:
+    an_vec_fini(s->ctx, &theirs);
+    an_vec_fini(s->ctx, &ours);
+    an_vec_fini(s->ctx, &from);
+    an_vec_fini(s->ctx, &to);
+    return out;
+}
+
 /* The REDUCE without one of its ranges, or none where no range can go. */
 static an_uop collapse_one(an_sched *s, an_uop reduce)
 {
@@ -96,12 +133,14 @@ static an_uop collapse_one(an_sched *s, an_uop reduce)
         const an_uop range = an_uop_src(g, reduce, i);
         an_uop e = AN_UOP_NONE, rest = AN_UOP_NONE;
         if (!split_condition(s, c, range, &e, &rest)) continue;
+        const an_uop own = apart_from(s, x, e), own_rest = apart_from(s, rest, e);
+        if (an_uop_is_none(own) || an_uop_is_none(own_rest)) return AN_UOP_NONE;
         const an_uop zero = an_index(g, 0);
         const an_uop low = an_not(g, an_binary(g, AN_OP_CMPLT, e, zero));
         const an_uop ok = an_binary(g, AN_OP_AND, low, an_binary(g, AN_OP_CMPLT, e, an_uop_src(g, range, 0)));
         an_uop cond = ok;
-        if (!an_uop_is_int(g, rest, 1)) cond = an_binary(g, AN_OP_AND, ok, at_element(s, rest, range, e, ok));
-        const an_uop picked = an_select(g, cond, at_element(s, x, range, e, ok), an_uop_src(g, value, 2));
+        if (!an_uop_is_int(g, rest, 1)) cond = an_binary(g, AN_OP_AND, ok, at_element(s, own_rest, range, e, ok));
+        const an_uop picked = an_select(g, cond, at_element(s, own, range, e, ok), an_uop_src(g, value, 2));
         if (an_uop_is_none(picked)) return AN_UOP_NONE;
         an_uop src[AN_RANK_MAX + 1] = {picked};
         uint32_t n = 1;
