@@ -213,7 +213,7 @@ static an_status place_buffers(an_plan *p, const an_uop *uops, size_t n)
             const an_shape shape = an_uop_shape(p->user, uops[i]);
             user = an_buffer_node(p->user, an_uop_dtype(p->user, uops[i]), shape.dims, shape.rank);
             const an_bound b = {mine, user};
-            if (an_uop_is_none(user) || !an_vec_push(ctx, &p->bound, b)) return AN_ERR_NOMEM;
+            if (an_uop_is_none(user) || !an_vec_push(ctx, &p->bound, b) || !an_vec_push(ctx, &p->fresh, user)) return AN_ERR_NOMEM;
             st = an_storage_bind(p->user, p->rt, user);
             if (st) return st;
         }
@@ -353,6 +353,7 @@ void an_plan_destroy(an_plan *p)
     an_vec_fini(ctx, &p->assigns);
     an_vec_fini(ctx, &p->temps);
     an_vec_fini(ctx, &p->written);
+    an_vec_fini(ctx, &p->fresh);
     an_vec_fini(ctx, &p->pending);
     an_vec_fini(ctx, &p->symbols);
     an_idmap_fini(&p->temp_of, ctx);
@@ -379,7 +380,10 @@ an_status an_plan_run(an_plan *p)
     }
     for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].read_at = p->rt->epoch;
     if (p->written.len) p->rt->epoch++;
-    for (size_t i = 0; i < p->written.len; i++) an_storage_of(p->rt, p->written.data[i])->written = p->rt->epoch;
+    for (size_t i = 0; i < p->written.len; i++)
+        if (p->has_run || !an_vec_has_uop(&p->fresh, p->written.data[i]))
+            an_storage_of(p->rt, p->written.data[i])->written = p->rt->epoch;
+    p->has_run = true;
     for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].epoch = p->rt->epoch;
     p->pending.len = 0;
     return st;

@@ -28,6 +28,8 @@ struct an_plan {
     an_uop_vec outputs; /* in the user's graph, one a tensor */
     an_uop_vec assigns; /* in the user's graph: what a run writes in place */
     an_uop_vec written; /* BUFFERs of the user's graph that a run writes */
+    an_uop_vec fresh;   /* those of them that are the plan's own: its first run overwrites nothing there */
+    bool has_run;
     AN_VEC(uint32_t) pending; /* done records that get their epoch from the first run */
     an_uop_vec temps;
     an_idmap temp_of; /* BUFFER of the plan's graph -> 1 + index into temps */
