@@ -9,7 +9,7 @@
  * for stored what the first one stored. */
 #include "schedule/sched.h"
 
-enum { CONTEXTS_MAX = 8 };
+enum { CONTEXTS_MAX = 8, BUFFERS_MAX = AN_KERNEL_PARAM_MAX - 8 /* a step adds a few */ };
 
 static const char *keep_text(an_sched *s, const an_str *text)
 {
@@ -41,12 +41,53 @@ static void kernel_drop_last(an_sched *s)
     an_kern_fini(s, &s->kernels.data[--s->kernels.len]);
 }
 
+/* Kernel k reads the buffer of n. Until kernels are built their reads are tensor nodes. */
+static bool note_read(an_sched *s, uint32_t k, an_uop n)
+{
+    an_uop_vec *reads = &s->kernels.data[k].reads;
+    return an_vec_has(reads, n) || an_vec_push(s->ctx, reads, n);
+}
+
+/* What a node may come to in a kernel: a buffer for certain, perhaps one (its turn is still to come), or none. */
+typedef enum share { NO_BUFFER, SURE_BUFFER, PERHAPS_BUFFER } share;
+
+static share share_of(const an_sched *s, an_uop n, an_uop *base)
+{
+    while (an_sched_transparent(an_uop_op(s->g, n))) n = an_uop_src(s->g, n, 0);
+    const an_op op = an_uop_op(s->g, n);
+    *base = n;
+    if (op == AN_OP_BUFFER || op == AN_OP_ASSIGN || op == AN_OP_CONTIGUOUS) return SURE_BUFFER;
+    return op == AN_OP_CONST || op == AN_OP_VAR || op == AN_OP_IOTA ? NO_BUFFER : PERHAPS_BUFFER;
+}
+
+/* The turn of n has come. */
+static void settle(an_sched *s, an_uop n)
+{
+    const an_info *info = &s->info[n.id];
+    an_uop base = n;
+    if (share_of(s, n, &base) != PERHAPS_BUFFER) return;
+    for (size_t i = 0; i < info->contexts.len; i++) {
+        bool earlier = false;
+        for (size_t k = 0; k < i && !earlier; k++) earlier = info->contexts.data[k].kernel == info->contexts.data[i].kernel;
+        if (!earlier) s->kernels.data[info->contexts.data[i].kernel].npending--;
+    }
+}
+
 static bool add_context(an_sched *s, an_uop n, uint32_t kernel, an_uop tuple)
 {
     an_info *info = &s->info[n.id];
+    bool known = false;
     if (an_uop_is_none(tuple)) return false;
-    for (size_t i = 0; i < info->contexts.len; i++)
+    for (size_t i = 0; i < info->contexts.len; i++) {
+        known = known || info->contexts.data[i].kernel == kernel;
         if (info->contexts.data[i].kernel == kernel && an_uop_eq(info->contexts.data[i].tuple, tuple)) return true;
+    }
+    if (!known) {
+        an_uop base = n;
+        const share part = share_of(s, n, &base);
+        if (part == SURE_BUFFER && !note_read(s, kernel, base)) return false;
+        if (part == PERHAPS_BUFFER) s->kernels.data[kernel].npending++;
+    }
     const an_context c = {kernel, tuple};
     return an_vec_push(s->ctx, &info->contexts, c);
 }
@@ -77,6 +118,8 @@ static an_status store(an_sched *s, an_uop n, uint32_t k, const char *reason)
     if (an_uop_is_none(ptr) || !an_idmap_set(&s->buffer_of, s->ctx, n.id, ptr.id)) return AN_ERR_NOMEM;
     s->kernels.data[k].reason = reason;
     s->info[n.id].kernel = k + 1;
+    for (size_t i = 0; i < s->info[n.id].contexts.len; i++)
+        if (!note_read(s, s->info[n.id].contexts.data[i].kernel, n)) return AN_ERR_NOMEM;
     const an_context c = {k, s->kernels.data[k].tuple};
     if (an_numel(s, an_uop_shape(s->g, n)) == 0) {
         s->kernels.data[k].dead = true; /* nothing to compute */
@@ -103,7 +146,8 @@ static an_status decide(an_sched *s, an_uop n)
     bool full = false;
     for (size_t i = 0; i < info->contexts.len; i++) {
         evals += an_sched_evals(s, info->contexts.data[i].kernel, info->contexts.data[i].tuple);
-        full = full || s->kernels.data[info->contexts.data[i].kernel].nnodes >= s->cost->max_nodes;
+        const an_kern *user = &s->kernels.data[info->contexts.data[i].kernel];
+        full = full || user->nnodes >= s->cost->max_nodes || user->reads.len + user->npending >= BUFFERS_MAX;
     }
     const bool unfused = s->cost->no_fuse && (op == AN_OP_REDUCE_AXIS || an_op_weight(op) > 0) && numel > 1;
     const bool nested = op == AN_OP_REDUCE_AXIS && an_sched_in_reduce(s, info->contexts.data[0].tuple);
@@ -115,8 +159,8 @@ static an_status decide(an_sched *s, an_uop n)
     if (k == UINT32_MAX) return AN_ERR_NOMEM;
     bool keep = true;
     if (full) {
-        an_str_printf(&text, "%s is stored: its kernel has %u nodes already", an_op_info_of(op)->text,
-                      s->cost->max_nodes);
+        an_str_printf(&text, "%s is stored: its kernel has %u nodes, or may come to %d buffers", an_op_info_of(op)->text,
+                      s->cost->max_nodes, BUFFERS_MAX);
     } else if (unfused) {
         an_str_put(&text, "fusion is off");
     } else if (info->contexts.len > CONTEXTS_MAX) {
@@ -156,6 +200,7 @@ static an_status fuse_round(an_sched *s, const an_uop *roots, size_t nroots)
         for (size_t r = 0; r < nroots && !root; r++) root = an_uop_eq(roots[r], n);
         an_status st = AN_OK;
         if (op == AN_OP_BUFFER) continue;
+        settle(s, n);
         if (op == AN_OP_ASSIGN || root || (op == AN_OP_CONTIGUOUS && s->info[n.id].contexts.len)) {
             const uint32_t k = an_sched_kernel_new(s, n, "");
             if (k == UINT32_MAX) return AN_ERR_NOMEM;

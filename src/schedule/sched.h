@@ -40,6 +40,7 @@ typedef struct an_kern {
     an_uop node;       /* the tensor node it was made for */
     const char *reason;
     uint32_t nnodes;   /* tensor nodes inlined */
+    uint32_t npending; /* nodes it uses that are still to be decided: fuse.c */
     double reduce_ops; /* modelled operations inside reductions */
     bool has_reduce;
     bool dead;         /* merged into another */
