@@ -64,6 +64,11 @@ static an_tensor *random_assign(an_tensor *target, an_tensor *value)
     return an_assign(target, value) ? NULL : target;
 }
 
+static an_tensor *random_realize(an_tensor *x, bool lazy)
+{
+    return lazy || !an_realize(&x, 1) ? x : NULL;
+}
+
 static an_tensor *random_grad(an_tensor *y, an_tensor *x)
 {
     an_tensor *grad = NULL;

@@ -10,7 +10,7 @@
 
 typedef enum form {
     INPUT, FULL, ARANGE, UNARY, BINARY, TERNARY, FILL, SCALAR, CAST, RESHAPE, PERMUTE, EXPAND, AXIS, PAD, AXES, SLICE, PICK, CAT,
-    SAME, REPEAT, TIMES, REDUCE, MATMUL, VECTORS, CONV, POOL, GATHER, TAKE, SCATTER, ONE_HOT, CROSS, ASSIGN, GRAD
+    SAME, REPEAT, TIMES, REDUCE, MATMUL, VECTORS, CONV, POOL, GATHER, TAKE, SCATTER, ONE_HOT, CROSS, REALIZE, ASSIGN, GRAD
 } form;
 
 static const struct {
@@ -437,6 +437,10 @@ static bool fill_in(maker *m, random_call *c, form kind)
         c->src[1] = new_index(m, dim_of(m, a, classes), dims, n);
         return c->src[1] >= 0;
     }
+    case REALIZE: /* not after an assignment: it would run, and what was built before on the old contents be stale */
+        for (int i = 0; i < m->p->n; i++)
+            if (m->p->call[i].op == RANDOM_ASSIGN) return false;
+        break;
     case ASSIGN: {
         int inputs[RANDOM_CALLS], n = 0;
         for (int i = 0; i < m->p->n; i++)
@@ -486,7 +490,7 @@ static void choose_outputs(maker *m)
 an_status random_make(an_ctx *ctx, uint64_t seed, random_program *out)
 {
     maker m = {.p = out, .rng = seed * 2 + 1};
-    *out = (random_program){.seed = seed};
+    *out = (random_program){.seed = seed, .lazy = true};
     an_status st = an_graph_create(ctx, &m.g);
     if (!st) st = an_graph_set_device(m.g, "interp");
     m.ev = (evaluation){.g = m.g, .errors = true};
@@ -504,6 +508,7 @@ an_status random_make(an_ctx *ctx, uint64_t seed, random_program *out)
         st = an_ctx_status(ctx);
     }
     choose_outputs(&m);
+    out->lazy = false;
     evaluation_fini(&m.ev);
     an_graph_destroy(m.g);
     return st;

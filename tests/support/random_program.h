@@ -1,7 +1,8 @@
 /* random_program.h - small random tensor programs over the public API, from a seed: made, run in every way there is, compared
  * with the oracle (eval_graph.h), made smaller, and printed as C.
  *
- * A program is a list of calls. Call i makes value i from values before it; an assignment's value is its target again. */
+ * A program is a list of calls. Call i makes value i from values before it; the value of an_assign and an_realize is their
+ * operand again. */
 #ifndef RANDOM_PROGRAM_H
 #define RANDOM_PROGRAM_H
 
@@ -34,6 +35,7 @@ typedef struct random_program {
     uint64_t seed;
     random_call call[RANDOM_CALLS];
     int n;
+    bool lazy; /* an_realize is left out: for the oracle, which is to compute all itself */
 } random_program;
 
 uint64_t random_next(uint64_t *state); /* splitmix64 */

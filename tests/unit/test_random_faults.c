@@ -105,5 +105,43 @@ static void temporaries_may_be_empty(an_test *t)
     on_every_device(t, empty_temporary);
 }
 
-AN_TEST_MAIN(AN_CASE(temporaries_may_be_empty),
+/* A tensor built before another was realized could not be combined with it: the first run of a plan counted as a write over
+ * what had been there. */
+static void early_and_late(an_test *t, an_graph *g)
+{
+    an_tensor *x = floats(g, 1, 2), *early = an_add_scalar(x, 1), *sum = an_sum(x, AN_DIMS(0), true);
+    CHECK_OK(t, an_realize(&sum, 1));
+    CHECK_VALUES(t, an_mul(early, sum), 6, 9);
+    an_tensor *late = an_mul(early, sum);
+    CHECK_OK(t, an_assign(sum, an_scalar_f64(g, AN_F32, 4)));
+    CHECK_OK(t, an_realize(&sum, 1));
+    CHECK_FAILS(t, an_realize(&late, 1), AN_ERR_STALE, "overwritten");
+}
+
+static void what_is_realized_goes_with_what_was_built_before(an_test *t)
+{
+    on_every_device(t, early_and_late);
+}
+
+/* A chain of values that many places use: one kernel read a buffer for each, more than a kernel can have. */
+static void many_buffers(an_test *t, an_graph *g)
+{
+    an_tensor *x = an_tensor_from_host(g, AN_I64, AN_DIMS(2), (const int64_t[]){3, -1});
+    CHECK_VALUES(t, an_argmax(an_pow(x, x), 0, false), 0);
+    an_tensor *parts[70];
+    for (int i = 0; i < 70; i++) {
+        const int64_t value = i;
+        parts[i] = an_tensor_from_host(g, AN_I64, AN_DIMS(1), &value);
+    }
+    CHECK_VALUES(t, an_sum(an_cat(parts, 70, 0), AN_ALL, false), 69 * 70 / 2);
+}
+
+static void kernels_stay_within_the_limit_of_buffers(an_test *t)
+{
+    on_every_device(t, many_buffers);
+}
+
+AN_TEST_MAIN(AN_CASE(kernels_stay_within_the_limit_of_buffers),
+             AN_CASE(what_is_realized_goes_with_what_was_built_before),
+             AN_CASE(temporaries_may_be_empty),
              AN_CASE(old_and_new_contents_in_one_kernel), AN_CASE(a_write_shows_in_no_other_handle), AN_CASE(parameters_that_start_equal_are_apart))
