@@ -179,7 +179,8 @@ static an_status place_reduce(const an_dag *d, an_loops *loops, an_uop u, uint32
 }
 
 /* The sink with the listed REDUCEs over the ranges of their groups. */
-static an_status apply_renames(const an_dag *d, an_uop *sink, const group_vec *groups, const rename_vec *renames)
+static an_status apply_renames(const an_dag *d, an_uop *sink, const group_vec *groups, const rename_vec *renames,
+                               uint32_t *next_id)
 {
     an_graph *g = d->g;
     an_ctx *ctx = an_graph_ctx(g);
@@ -194,11 +195,21 @@ static an_status apply_renames(const an_dag *d, an_uop *sink, const group_vec *g
         an_uop v = AN_UOP_NONE;
         if (to) {
             an_uop old[2 * AN_RANK_MAX + 4];
-            an_range_sub subs[2 * AN_RANK_MAX + 4];
+            an_range_sub subs[2 * AN_RANK_MAX + 4], apart[2 * AN_RANK_MAX + 4];
             reduce_ranges(g, u, old);
-            for (uint32_t k = 0; k < to->nranges; k++)
-                subs[k] = (an_range_sub){old[k], to->ranges[k], {to->ranges[k]}, 1};
+            uint32_t napart = 0;
+            for (uint32_t k = 0; k < to->nranges; k++) {
+                const an_uop range = to->ranges[k], fresh = copy_range(g, range, (*next_id)++);
+                bool mine = false;
+                if (an_uop_is_none(fresh)) goto done;
+                for (uint32_t j = 0; j < to->nranges; j++) mine = mine || an_uop_eq(old[j], range);
+                subs[k] = (an_range_sub){old[k], range, {range}, 1};
+                if (!mine) apart[napart++] = (an_range_sub){range, fresh, {fresh}, 1};
+            }
             v = an_nodemap_get(&map, an_uop_src(g, u, 0));
+            /* A reduction inside this one that is over the new ranges gets others, or the new ones would be caught in it. */
+            st = an_replace_ranges(g, &v, 1, apart, napart);
+            if (st) goto done;
             /* A reduction inside this one may be over the same ranges (an index that it computes): those are its own, and
              * must not follow, or the two would share them for ever. */
             st = an_replace_free_ranges(g, &v, 1, subs, to->nranges);
@@ -265,7 +276,7 @@ static an_status place_reduces(an_graph *g, an_uop *sink, an_loops *loops, bool 
         }
     }
     *changed = renames.len > 0;
-    st = *changed ? apply_renames(&d, sink, &groups, &renames) : AN_OK;
+    st = *changed ? apply_renames(&d, sink, &groups, &renames, &next_id) : AN_OK;
 done:
     an_mem_free(ctx, level, d.order.len * sizeof *level);
     an_mem_free(ctx, placed, d.order.len * sizeof *placed);

@@ -211,8 +211,9 @@ static void random_programs_on_the_interpreter(an_test *t)
 
 static void programs_that_once_went_wrong(an_test *t)
 {
-    /* No storage for temporaries of no elements; an index computed by a reduction over the range it is used in. */
-    static const uint64_t seeds[] = {374, 10841, 11931, 31268};
+    /* No storage for temporaries of no elements; an index computed by a reduction over the range it is used
+     * in; a reduction put into the loop of another that the one inside it runs over. */
+    static const uint64_t seeds[] = {374, 10841, 11931, 31268, 128449, 133263};
     size_t n = 0;
     const an_backend *const *backends = an_backends(&n);
     for (size_t b = 0; b < n; b++)
