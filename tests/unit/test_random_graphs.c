@@ -19,6 +19,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifdef SANITIZED
+enum { PROGRAMS = 300 }; /* everything is slower */
+#else
+enum { PROGRAMS = 2000 };
+#endif
+
 enum { LIMIT_S = 60 }; /* for one program, before it counts as endless */
 static const double SLOW_S = 1.0; /* a plan that takes longer to make is reported */
 
@@ -149,7 +162,7 @@ static void explain(an_test *t, report *r)
 
 static void every_way_gives_what_the_oracle_gives(an_test *t)
 {
-    const uint64_t count = setting("AN_RANDOM_GRAPHS", 2000), first = setting("AN_RANDOM_SEED", 1);
+    const uint64_t count = setting("AN_RANDOM_GRAPHS", PROGRAMS), first = setting("AN_RANDOM_SEED", 1);
     const bool thorough = getenv("AN_RANDOM_THOROUGH") != NULL;
     report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(t, r != MAP_FAILED);
