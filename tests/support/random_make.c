@@ -453,7 +453,10 @@ static bool fill_in(maker *m, random_call *c, form kind)
         }
         return c->src[1] >= 0;
     }
-    case GRAD: c->src[1] = origin(m, a); break;
+    case GRAD: /* what is realized depends on nothing any more, which the oracle does not know */
+        for (int i = 0; i < m->p->n; i++)
+            if (m->p->call[i].op == RANDOM_REALIZE) return false;
+        c->src[1] = origin(m, a); break;
     }
     return true;
 }
