@@ -15,8 +15,9 @@ extern "C" {
  *   grads  n handles, grads[i] of the shape and dtype of wrt[i]; written only on success
  * The same tensor as a constant in two places is one node: an_leaf_of tells them apart. After an_assign a parameter's
  * handle stands for its new value, on which an earlier loss does not depend: differentiate first.
+ * So it is with a loss that was realized or read: only its buffer is left.
  * Errors: AN_ERR_SHAPE when loss has more elements than one (sum it, or use an_backward_from), AN_ERR_DTYPE when one is not
- * float, AN_ERR_ARG for a NULL or tensors of two graphs, AN_ERR_UNSUPPORTED, AN_ERR_NOMEM. */
+ * float, AN_ERR_ARG for a NULL, tensors of two graphs or a realized loss, AN_ERR_UNSUPPORTED, AN_ERR_NOMEM. */
 AN_API an_status an_backward(an_tensor *loss, an_tensor *const *wrt, size_t n, an_tensor **grads);
 
 /* The same from y of any shape, weighted by cotangent (its shape; NULL: ones): the gradient of sum(y * cotangent). */

@@ -46,6 +46,14 @@ an_status an_backward_from(an_tensor *y, an_tensor *cotangent, an_tensor *const 
     st = AN_ERR_NOMEM;
     if (!an_vec_reserve(ctx, &nodes, 2 * n + 1) || !an_vec_reserve(ctx, &handles, n + 1)) goto done;
     for (size_t i = 0; i < n; i++) nodes.data[i] = an_tensor_node(wrt[i]);
+    /* Of a realized tensor only the buffer is left: every gradient through it would be zero, and silently wrong. */
+    bool has_history = an_uop_op(g, an_tensor_node(y)) != AN_OP_BUFFER;
+    for (size_t i = 0; i < n; i++) has_history = has_history || an_uop_eq(nodes.data[i], an_tensor_node(y));
+    if (!has_history && n) {
+        st = an_fail(ctx, AN_ERR_ARG, "an_backward: the loss is a buffer: it was realized or read before, and how it was computed "
+                                      "is no longer known; differentiate first, then realize");
+        goto done;
+    }
     an_uop *grad = nodes.data + n;
     st = an_backward_uops(g, an_tensor_node(y), cotangent ? an_tensor_node(cotangent) : AN_UOP_NONE, nodes.data, n,
                           grad);

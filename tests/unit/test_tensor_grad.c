@@ -2,6 +2,7 @@
 #include "check_grad.h"
 #include "tensor/tensor.h"
 
+#include <anneal/device.h>
 #include <anneal/grad.h>
 #include <math.h>
 #include <stdlib.h>
@@ -264,7 +265,23 @@ static void activations_have_finite_gradients_far_out(an_test *t)
     }
 }
 
-AN_TEST_MAIN(AN_CASE(functions_of_one_tensor),
+/* Its history is gone: zeros would be a silent lie. */
+static void a_realized_loss_is_refused(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    CHECK_OK(t, an_graph_set_device(g, "interp"));
+    const float three = 3.0f;
+    an_tensor *x = an_tensor_from_host(g, AN_F32, AN_SCALAR, &three), *loss = an_mul(x, x), *grad = NULL;
+    double value = 0;
+    CHECK_OK(t, an_item_f64(loss, &value));
+    CHECK_FAILS(t, an_backward(loss, &x, 1, &grad), AN_ERR_ARG, "differentiate first");
+    CHECK_OK(t, an_backward(x, &x, 1, &grad)); /* a buffer by itself is well defined */
+    CHECK_OK(t, an_item_f64(grad, &value));
+    CHECK_NEAR(t, value, 1.0, 0.0);
+}
+
+AN_TEST_MAIN(AN_CASE(a_realized_loss_is_refused),
+             AN_CASE(functions_of_one_tensor),
              AN_CASE(operands_that_broadcast),
              AN_CASE(reductions),
              AN_CASE(movement),
