@@ -34,10 +34,10 @@ double bench_clock(void);
 /* Row-major data of the benchmarks: the same numbers each time, around 0. */
 float *bench_data(size_t n);
 
-/* OpenBLAS, opened at run time, with one thread. NULL with a sentence in e. Its core type is set where the library would
+/* OpenBLAS, opened at run time, with as many threads as our device has. NULL with a sentence in e. Its core type is set where the library would
  * not know this processor and fall back to slow code. */
 typedef struct bench_blas bench_blas;
-bench_blas *bench_blas_open(cli_error *e);
+bench_blas *bench_blas_open(int threads, cli_error *e);
 void bench_blas_close(bench_blas *b);
 const char *bench_blas_name(const bench_blas *b); /* what it says of itself */
 void bench_blas_matmul(const bench_blas *b, const bench_size *s, const float *x, const float *y, float *out);

@@ -129,8 +129,9 @@ static bool find(void *lib, const char *name, void *fn, size_t size)
     return p != NULL;
 }
 
-bench_blas *bench_blas_open(cli_error *e)
+bench_blas *bench_blas_open(int threads, cli_error *e)
 {
+    char count[16];
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
     bench_blas *b = calloc(1, sizeof *b);
     if (!b) {
@@ -138,7 +139,8 @@ bench_blas *bench_blas_open(cli_error *e)
         return NULL;
     }
     choose_core_type();
-    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    snprintf(count, sizeof count, "%d", threads);
+    setenv("OPENBLAS_NUM_THREADS", count, 1);
     for (size_t i = 0; i < CLI_COUNT(names) && !b->lib; i++) b->lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!b->lib || !find(b->lib, "cblas_sgemm", &b->sgemm, sizeof b->sgemm)) {
         cli_fail(e, AN_ERR_UNSUPPORTED, "bench: OpenBLAS is not installed; on Debian and Ubuntu: apt-get install libopenblas0-pthread");

@@ -201,6 +201,24 @@ static const bench_case *find_case(const char *name)
     return NULL;
 }
 
+/* How many threads a launch may use there; 0 with the sentence in e. */
+static int device_threads(const char *name, cli_error *e)
+{
+    an_ctx *ctx = NULL;
+    an_device *dev = NULL;
+    int threads = 0;
+    if (an_ctx_create(NULL, &ctx)) {
+        cli_fail(e, AN_ERR_NOMEM, "out of memory");
+        return 0;
+    }
+    if (an_device_get(ctx, name, &dev))
+        cli_fail_ctx(e, ctx);
+    else
+        threads = ((const an_device_base *)dev)->threads;
+    an_ctx_destroy(ctx);
+    return threads > 1 ? threads : e->code ? 0 : 1;
+}
+
 static int verb_run(const void *args)
 {
     const bench_args *a = args;
@@ -210,12 +228,16 @@ static int verb_run(const void *args)
     if (a->name && !only) return AN_ERR_ARG;
     if (a->against && (!only || strcmp(only->name, "matmul") != 0))
         return cli_usage_error("bench: --against compares matrix products: anneal bench matmul --against %s", a->against);
-    if (a->against && !(blas = bench_blas_open(&e))) return cli_say(&e);
+    const int threads = device_threads(a->device, &e);
+    if (!threads) return cli_say(&e);
+    if (a->against && !(blas = bench_blas_open(threads, &e))) return cli_say(&e);
     const double peak_flops = bench_peak_flops(), peak_bytes = bench_peak_bytes();
     if (a->json)
-        printf("{\"peak_gflops\": %.6g, \"peak_gbytes_per_s\": %.6g, \"threads\": 1, \"results\": [", peak_flops * 1e-9, peak_bytes * 1e-9);
+        printf("{\"peak_gflops\": %.6g, \"peak_gbytes_per_s\": %.6g, \"threads\": %d, \"results\": [", peak_flops * 1e-9, peak_bytes * 1e-9,
+               threads);
     else
-        printf("one core at its best: %.1f GF/s from registers, %.1f GB/s copying\n", peak_flops * 1e-9, peak_bytes * 1e-9);
+        printf("%d thread%s; one core at its best: %.1f GF/s from registers, %.1f GB/s copying\n", threads, threads == 1 ? "" : "s",
+               peak_flops * 1e-9, peak_bytes * 1e-9);
     bool first = true;
     for (size_t i = 0; i < bench_count() && !e.code; i++) {
         const bench_case *c = bench_get(i);
@@ -254,7 +276,7 @@ const cli_verb cli_verb_bench = {
     .summary = "how fast generated kernels are, beside what the machine can do",
     .about = "Without NAME, all of: matmul (m, k) @ (k, n); elementwise, softmax, layernorm over (m, n); reduce (m, n) over m;\n"
              "conv 3x3, k channels, m images of n x n; attention of m heads, n positions, k features; mlp, a step of n-k-10.\n"
-             "Percentages are of one core's measured peak. Ratios above 1 mean faster than the library.\n",
+             "Percentages are of one core's measured peak; ANNEAL_THREADS sets how many are used, by the library too. Ratios above 1 mean faster than the library.\n",
     .examples = "  anneal bench\n"
                 "  anneal bench matmul --size 512 --against openblas\n"
                 "  anneal bench matmul --m 64 --n 3072 --k 768 --layout nt --json\n",
