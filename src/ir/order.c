@@ -37,6 +37,13 @@ done:
     return st;
 }
 
+bool an_vec_has(const an_uop_vec *v, an_uop u)
+{
+    for (size_t i = 0; i < v->len; i++)
+        if (an_uop_eq(v->data[i], u)) return true;
+    return false;
+}
+
 static int cmp_u64(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);

@@ -227,7 +227,13 @@ an_uop an_cast_to(an_graph *g, an_dtype dtype, an_uop x)
 
 an_uop an_uop_neg(an_graph *g, an_uop x)
 {
-    return an_binary(g, AN_OP_MUL, x, an_const_like(g, x, -1.0));
+    if (an_uop_is_none(x)) return x;
+    /* As an integer: of an unsigned dtype -1 wraps to all ones, where a float would saturate to 0. */
+    const an_dtype dtype = an_uop_dtype(g, x);
+    const uint32_t lanes = an_uop_lanes(g, x);
+    an_uop minus = an_const_int(g, dtype, -1);
+    if (lanes > 1) minus = an_uop_new_full(g, AN_OP_BROADCAST, dtype, lanes, &minus, 1, 0, 0);
+    return an_binary(g, AN_OP_MUL, x, minus);
 }
 
 an_uop an_uop_sub(an_graph *g, an_uop x, an_uop y)

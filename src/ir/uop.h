@@ -199,6 +199,7 @@ void an_shape_print(an_str *out, const an_graph *g, an_shape s); /* "(64, n, 10)
  * build order. Iterative. The array is the caller's: an_vec_fini. */
 typedef AN_VEC(an_uop) an_uop_vec;
 an_status an_toposort(an_graph *g, const an_uop *roots, uint32_t n, an_uop_vec *out);
+bool an_vec_has(const an_uop_vec *v, an_uop u);
 
 /* A total order that does not depend on build order: constants last, then op row, arg and contents. <0, 0 (same
  * node), >0. The canonical order of commutative operands. */

@@ -124,7 +124,7 @@ static an_status check_fresh(an_plan *p, an_uop root, uint64_t epoch, an_idmap *
             }
             continue;
         }
-        if (op == AN_OP_ASSIGN && !an_vec_has_uop(assigns, u) && !an_vec_push(ctx, assigns, u)) st = AN_ERR_NOMEM;
+        if (op == AN_OP_ASSIGN && !an_vec_has(assigns, u) && !an_vec_push(ctx, assigns, u)) st = AN_ERR_NOMEM;
         /* Dims are not read; the target of an ASSIGN is written, not read. */
         uint32_t first = 0, end = an_uop_nsrc(g, u);
         if (op == AN_OP_ASSIGN && an_uop_op(g, an_uop_src(g, u, 0)) == AN_OP_BUFFER) first = 1;
@@ -134,13 +134,6 @@ static an_status check_fresh(an_plan *p, an_uop root, uint64_t epoch, an_idmap *
     }
     an_vec_fini(ctx, &stack);
     return st;
-}
-
-bool an_vec_has_uop(const an_uop_vec *v, an_uop u)
-{
-    for (size_t i = 0; i < v->len; i++)
-        if (an_uop_eq(v->data[i], u)) return true;
-    return false;
 }
 
 /* --- making ------------------------------------------------------------------------------------ */
@@ -289,7 +282,7 @@ static an_status find_written(an_plan *p)
         const an_call *call = &p->schedule.calls.data[c];
         for (uint32_t b = 0; b < call->nbuffers; b++) {
             const an_uop user = bound_user(p, call->buffers[b]);
-            if (!call->is_written[b] || an_uop_is_none(user) || an_vec_has_uop(&p->written, user)) continue;
+            if (!call->is_written[b] || an_uop_is_none(user) || an_vec_has(&p->written, user)) continue;
             if (!an_vec_push(ctx, &p->written, user)) return AN_ERR_NOMEM;
         }
     }
@@ -381,7 +374,7 @@ an_status an_plan_run(an_plan *p)
     for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].read_at = p->rt->epoch;
     if (p->written.len) p->rt->epoch++;
     for (size_t i = 0; i < p->written.len; i++)
-        if (p->has_run || !an_vec_has_uop(&p->fresh, p->written.data[i]))
+        if (p->has_run || !an_vec_has(&p->fresh, p->written.data[i]))
             an_storage_of(p->rt, p->written.data[i])->written = p->rt->epoch;
     p->has_run = true;
     for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].epoch = p->rt->epoch;

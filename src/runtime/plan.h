@@ -48,6 +48,5 @@ struct an_plan {
 
 /* The value a symbol is bound to. Errors: AN_ERR_ARG if it is not. */
 an_status an_plan_symbol(an_plan *p, const char *name, int64_t *value);
-bool an_vec_has_uop(const an_uop_vec *v, an_uop u);
 
 #endif

@@ -176,7 +176,7 @@ static an_status try_merge(merger *m, uint32_t a, uint32_t b, bool *merged)
     /* a is the shorter, or the earlier of two equal ones. */
     an_kern *shorter = &s->kernels.data[a], *longer = &s->kernels.data[b];
     const bool equal = shorter->loops.len == longer->loops.len;
-    const bool before = reaches(m, a, b), after = reaches(m, b, a);
+    const bool after = reaches(m, b, a);
     if (after && !equal) return AN_OK;
     if (!loops_agree(s, shorter, longer) || between(m, a, b) || between(m, b, a)) return AN_OK;
     if (!worth_it(s, shorter, longer, has_edge(m, a, b) || has_edge(m, b, a))) return AN_OK;
@@ -210,7 +210,6 @@ static an_status try_merge(merger *m, uint32_t a, uint32_t b, bool *merged)
     longer->reason = merged_reason(s, longer, shorter);
     shorter->dead = true;
     shorter->stores.len = shorter->reads.len = shorter->writes.len = 0;
-    if (before && equal) longer->node = s->kernels.data[b].node;
     if (!an_kern_refresh(s, longer) || !refresh(m)) goto done;
     *merged = true;
     st = AN_OK;

@@ -191,13 +191,6 @@ an_uop an_tuple_flat(an_sched *s, an_uop tuple, an_shape shape)
     return flat;
 }
 
-bool an_vec_has(const an_uop_vec *v, an_uop u)
-{
-    for (size_t i = 0; i < v->len; i++)
-        if (an_uop_eq(v->data[i], u)) return true;
-    return false;
-}
-
 bool an_ranges_below(an_sched *s, an_uop u, an_uop_vec *out)
 {
     an_uop_vec stack = {0};

@@ -127,6 +127,5 @@ bool an_kern_refresh(an_sched *s, an_kern *k);
 double an_stores_ops(an_sched *s, const an_uop_vec *stores, bool reduce_only);
 /* The BUFFER below a pointer (through ASSIGNs). */
 an_uop an_ptr_base(const an_graph *g, an_uop ptr);
-bool an_vec_has(const an_uop_vec *v, an_uop u);
 
 #endif

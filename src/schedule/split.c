@@ -41,17 +41,12 @@ static an_status add_slot(an_sched *s, an_call *c, an_uop ptr, bool write, an_uo
                            AN_KERNEL_PARAM_MAX);
         slot = (int)c->nbuffers++;
         c->buffers[slot] = base;
-        const double nbytes = an_numel(s, an_uop_shape(s->g, base)) * (double)an_dtype_nbytes(an_uop_dtype(s->g, base));
-        *(write ? &c->nbytes_written : &c->nbytes_read) += nbytes;
-    } else if (write != c->is_written[slot] || write == c->is_read[slot]) {
-        const double nbytes = an_numel(s, an_uop_shape(s->g, base)) * (double)an_dtype_nbytes(an_uop_dtype(s->g, base));
-        if (write ? !c->is_written[slot] : !c->is_read[slot])
-            *(write ? &c->nbytes_written : &c->nbytes_read) += nbytes;
     }
-    if (write)
-        c->is_written[slot] = true;
-    else
-        c->is_read[slot] = true;
+    bool *noted = write ? &c->is_written[slot] : &c->is_read[slot];
+    if (!*noted) /* each buffer counts once in each direction */
+        *(write ? &c->nbytes_written : &c->nbytes_read) +=
+            an_numel(s, an_uop_shape(s->g, base)) * (double)an_dtype_nbytes(an_uop_dtype(s->g, base));
+    *noted = true;
     if (an_vec_has(from, ptr)) return AN_OK;
     const an_uop param = an_param(s->g, an_uop_dtype(s->g, base), (uint32_t)slot);
     return an_vec_push(s->ctx, from, ptr) && an_vec_push(s->ctx, to, param) ? AN_OK : AN_ERR_NOMEM;

@@ -9,6 +9,7 @@
  * A draw has its own state, so that computing one never makes another stale, and its key lies in the state, so that draws of
  * one shape are one kernel. */
 #include "tensor/tensor.h"
+#include "base/threefry.h"
 #include "runtime/runtime.h"
 
 #include <math.h>
@@ -24,24 +25,6 @@ struct an_rng {
 enum { ROUNDS = 20 };
 static const uint32_t rotations[8] = {13, 15, 26, 6, 17, 29, 16, 24};
 static const uint32_t parity = 0x1BD11BDA;
-
-void an_threefry2x32(const uint32_t key[2], const uint32_t counter[2], uint32_t out[2])
-{
-    const uint32_t ks[3] = {key[0], key[1], key[0] ^ key[1] ^ parity};
-    uint32_t x = counter[0] + ks[0], y = counter[1] + ks[1];
-    for (uint32_t r = 0; r < ROUNDS; r++) {
-        const uint32_t by = rotations[r % 8];
-        x += y;
-        y = (y << by | y >> (32 - by)) ^ x;
-        if (r % 4 == 3) {
-            const uint32_t inject = r / 4 + 1;
-            x += ks[inject % 3];
-            y += ks[(inject + 1) % 3] + inject;
-        }
-    }
-    out[0] = x;
-    out[1] = y;
-}
 
 static an_uop u32(an_graph *g, uint32_t v)
 {
@@ -98,7 +81,7 @@ static bool draw(an_rng *rng, const char *call, an_dtype dtype, const int64_t *d
         return false;
     }
     uint32_t state[3] = {0};
-    an_threefry2x32(rng->seed, (uint32_t[]){rng->draws, 0}, state);
+    an_threefry(rng->seed, (uint32_t[]){rng->draws, 0}, state);
     an_tensor *before = an_tensor_from_host(g, AN_U32, AN_DIMS(3), state);
     if (!before) return false;
     an_tensor *third = an_cast(an_eq_scalar(an_iota_along(before, AN_I32, 0), 2), AN_U32);

@@ -106,8 +106,7 @@ an_tensor *an_iota_along(an_tensor *x, an_dtype dtype, uint32_t axis);
 
 /* --- random (random.c) ------------------------------------------------------------------------------------------- */
 
-/* One Threefry-2x32 block, 20 rounds, on the host, and as graph on u32 nodes (scalars or of one shape). */
-void an_threefry2x32(const uint32_t key[2], const uint32_t counter[2], uint32_t out[2]);
+/* One Threefry-2x32 block, 20 rounds, as graph on u32 nodes (scalars or of one shape). On the host: base/threefry.h. */
 void an_threefry2x32_nodes(an_graph *g, const an_uop key[2], const an_uop counter[2], an_uop out[2]);
 
 #endif

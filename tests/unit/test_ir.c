@@ -35,6 +35,15 @@ static void a_poisoned_source_poisons_the_node(an_test *t)
     CHECK_EQ(t, an_ctx_status(t->ctx), AN_OK);
 }
 
+/* x - y of unsigned numbers is x + y * -1, where -1 is all ones. */
+static void subtraction_of_unsigned_numbers_wraps(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const an_uop x = an_buffer_node(g, AN_U32, NULL, 0), minus = an_uop_src(g, an_uop_neg(g, x), 1);
+    CHECK(t, an_uop_is_const(g, minus));
+    CHECK_EQ(t, an_uop_const_value(g, minus).u, UINT32_MAX);
+}
+
 static void phase_and_rule_are_beside_the_node(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -261,7 +270,7 @@ static void running_out_of_memory_is_clean(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(equal_nodes_are_one_node), AN_CASE(nodes_with_identity_stay_apart),
-             AN_CASE(a_poisoned_source_poisons_the_node), AN_CASE(phase_and_rule_are_beside_the_node),
+             AN_CASE(a_poisoned_source_poisons_the_node), AN_CASE(subtraction_of_unsigned_numbers_wraps), AN_CASE(phase_and_rule_are_beside_the_node),
              AN_CASE(shapes_follow_the_op), AN_CASE(deep_graphs_work), AN_CASE(keys_do_not_depend_on_build_order),
              AN_CASE(keys_are_equal_in_every_process), AN_CASE(keys_tell_shared_from_equal_buffers),
              AN_CASE(operand_order_is_total_and_puts_constants_last), AN_CASE(nodes_print_as_expressions_and_lists),

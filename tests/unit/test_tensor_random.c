@@ -3,6 +3,7 @@
 #include "an_test.h"
 
 #include "eval_graph.h"
+#include "base/threefry.h"
 #include "tensor/tensor.h"
 #include <anneal/device.h>
 #include <anneal/plan.h>
@@ -31,7 +32,7 @@ static void threefry_gives_the_published_vectors(an_test *t)
     const an_backend *const *backends = an_backends(&n);
     for (int v = 0; v < 3; v++) {
         uint32_t out[2];
-        an_threefry2x32(&vectors[v][2], &vectors[v][0], out);
+        an_threefry(&vectors[v][2], &vectors[v][0], out);
         CHECK_EQ(t, out[0], vectors[v][4]);
         CHECK_EQ(t, out[1], vectors[v][5]);
     }
@@ -65,9 +66,9 @@ static void a_draw_is_what_the_header_says(an_test *t)
     CHECK(t, first);
     CHECK_OK(t, an_tensor_read(x, got, sizeof got));
     uint32_t key[2], out[2];
-    an_threefry2x32((const uint32_t[]){0x9abcdef0, 0x12345678}, (const uint32_t[]){1, 0}, key);
+    an_threefry((const uint32_t[]){0x9abcdef0, 0x12345678}, (const uint32_t[]){1, 0}, key);
     for (uint32_t i = 0; i < 6; i++) {
-        an_threefry2x32(key, (const uint32_t[]){i, 1}, out);
+        an_threefry(key, (const uint32_t[]){i, 1}, out);
         CHECK_NEAR(t, got[i], ldexp(out[0] >> 8, -24), 0);
     }
     an_graph_destroy(g);
