@@ -30,6 +30,13 @@ AN_API void *an_graph_alloc(an_graph *g, size_t nbytes);
 /* The phase of nodes made from now on; returns the one before. */
 AN_API an_phase an_graph_set_phase(an_graph *g, an_phase phase);
 
+/* Arithmetic of dimensions (an_dim and an_symbol of tensor.h make them). Equal values are one node, so shapes made in different ways fit: n*4/4 is n, and (n + 1) - n is 1.
+ * an_dim_div is exact: AN_UOP_NONE with AN_ERR_SHAPE where b may not divide a. */
+AN_API an_uop an_dim_add(an_graph *g, an_uop a, an_uop b);
+AN_API an_uop an_dim_sub(an_graph *g, an_uop a, an_uop b);
+AN_API an_uop an_dim_mul(an_graph *g, an_uop a, an_uop b);
+AN_API an_uop an_dim_div(an_graph *g, an_uop a, an_uop b);
+
 #ifdef __cplusplus
 }
 #endif

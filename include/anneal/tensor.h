@@ -77,7 +77,7 @@ AN_API an_tensor *an_triu(an_tensor *x, int64_t k);
 /* A symbolic dimension, min <= value <= max; the same name is the same symbol. an_plan_bind gives it its value.
  * Errors: AN_UOP_NONE with AN_ERR_ARG if min < 0 or max < min. */
 AN_API an_uop an_symbol(an_graph *g, const char *name, int64_t min, int64_t max);
-/* A node as a dimension: an integer constant. */
+/* A node as a dimension: an integer constant. an_dim_add and its like (graph.h) calculate with them. */
 AN_API an_uop an_dim(an_graph *g, int64_t value);
 
 /* --- values, in place and out ------------------------------------------------------------------------------------ */
@@ -90,7 +90,12 @@ AN_API an_status an_realize(an_tensor *const *tensors, size_t n);
 /* Writes value into the buffer of target when it is next realized: target keeps its shape and dtype, and from now on
  * stands for its new contents. value broadcasts to target's shape and is cast to its dtype if that loses no kind (a float
  * is not written into integers). Tensors built from target before keep meaning the old contents: once the write has run, to
- * compute them is AN_ERR_STALE. Errors: AN_ERR_ARG if target has no buffer (realize it, or an_contiguous, first). */
+ * compute them is AN_ERR_STALE.
+ * target may be a view: a buffer sliced (with a step too, or from a symbolic begin by an_shrink_uop), reshaped, permuted,
+ * flipped. Then only the elements it shows are written; what it shows as padding is written nowhere. The tensor that owns the
+ * buffer stands for the new contents too: realize that one, or what is computed from it.
+ *     an_assign(an_slice(cache, 0, 3, 4, 1), row);      an_realize(&cache, 1);
+ * Errors: AN_ERR_ARG if target has no buffer (realize it, or an_contiguous, first), or is a broadcast one. */
 AN_API an_status an_assign(an_tensor *target, an_tensor *value);
 
 /* Copies all values to the host, row-major, realizing x first if need be; nbytes must be an_tensor_nbytes(x). */

@@ -67,7 +67,7 @@ bool an_shape_eq(an_shape a, an_shape b)
 an_uop an_shape_numel(an_graph *g, an_shape s)
 {
     an_uop n = an_index(g, 1);
-    for (uint32_t i = 0; i < s.rank; i++) n = an_idx_mul(g, n, s.dims[i]);
+    for (uint32_t i = 0; i < s.rank; i++) n = an_dim_mul(g, n, s.dims[i]);
     return n;
 }
 
@@ -100,15 +100,18 @@ bool an_shape_infer(an_graph *g, an_op op, const an_uop *src, uint32_t nsrc, uin
         return an_shape_id(g, dims, x.rank, shape);
     case AN_OP_PAD:
         for (uint32_t i = 0; i < x.rank; i++)
-            dims[i] = an_idx_add(g, an_idx_add(g, x.dims[i], src[1 + 2 * i]), src[2 + 2 * i]);
+            dims[i] = an_dim_add(g, an_dim_add(g, x.dims[i], src[1 + 2 * i]), src[2 + 2 * i]);
         return an_shape_id(g, dims, x.rank, shape);
     case AN_OP_SHRINK:
-        for (uint32_t i = 0; i < x.rank; i++) dims[i] = an_idx_sub(g, src[2 + 2 * i], src[1 + 2 * i]);
+        for (uint32_t i = 0; i < x.rank; i++) dims[i] = an_dim_sub(g, src[2 + 2 * i], src[1 + 2 * i]);
         return an_shape_id(g, dims, x.rank, shape);
     case AN_OP_REDUCE_AXIS:
         for (uint32_t i = 0; i < x.rank; i++)
             dims[i] = an_reduce_mask(arg) >> i & 1u ? an_index(g, 1) : x.dims[i];
         return an_shape_id(g, dims, x.rank, shape);
+    case AN_OP_ASSIGN:
+        *shape = an_graph_node(g, src[0].id)->shape;
+        return true;
     default:
         /* Elementwise: of the first operand that is not a scalar. What is inside a kernel has rank 0, so all
          * its users have. */
@@ -121,12 +124,8 @@ void an_shape_print(an_str *out, const an_graph *g, an_shape s)
 {
     an_str_putc(out, '(');
     for (uint32_t i = 0; i < s.rank; i++) {
-        int64_t d = 0;
         if (i) an_str_put(out, ", ");
-        if (an_uop_int(g, s.dims[i], &d))
-            an_str_printf(out, "%lld", (long long)d);
-        else
-            an_uop_print(out, g, s.dims[i], 4);
+        an_dim_print(out, g, s.dims[i]);
     }
     an_str_put(out, s.rank == 1 ? ",)" : ")");
 }

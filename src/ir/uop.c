@@ -300,11 +300,11 @@ an_uop an_leaf(an_graph *g, an_uop x)
     return an_uop_new(g, AN_OP_LEAF, an_uop_dtype(g, x), &x, 1, ++g->unique);
 }
 
-an_uop an_assign_node(an_graph *g, an_uop target, an_uop value)
+an_uop an_assign_node(an_graph *g, an_uop target, an_uop value, an_uop view)
 {
-    const an_uop src[2] = {target, value};
+    const an_uop src[3] = {target, value, view};
     if (an_uop_is_none(target) || an_uop_is_none(value)) return AN_UOP_NONE;
-    return an_uop_new(g, AN_OP_ASSIGN, an_uop_dtype(g, target), src, 2, ++g->unique);
+    return an_uop_new(g, AN_OP_ASSIGN, an_uop_dtype(g, target), src, an_uop_is_none(view) ? 2 : 3, ++g->unique);
 }
 
 an_uop an_acc(an_graph *g, an_uop init)

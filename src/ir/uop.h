@@ -143,10 +143,16 @@ an_uop an_idx_add(an_graph *g, an_uop a, an_uop b);
 an_uop an_idx_sub(an_graph *g, an_uop a, an_uop b);
 an_uop an_idx_mul(an_graph *g, an_uop a, an_uop b);
 
+/* Arithmetic of dims (dim.c; an_dim_add, an_dim_sub and an_dim_mul are public): equal values are one node. True, and *out the
+ * quotient, where b divides a whatever the symbols are. */
+bool an_dim_divides(an_graph *g, an_uop a, an_uop b, an_uop *out);
+void an_dim_print(an_str *out, const an_graph *g, an_uop u); /* "n*4 + 1" */
+
 /* Nodes with identity: a fresh one at each call. */
 an_uop an_buffer_node(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank);
 an_uop an_leaf(an_graph *g, an_uop x);
-an_uop an_assign_node(an_graph *g, an_uop target, an_uop value); /* a write is an event: twice the same is two */
+/* A write is an event: twice the same is two. view: movement of target that shows what is written, or AN_UOP_NONE: all. */
+an_uop an_assign_node(an_graph *g, an_uop target, an_uop value, an_uop view);
 an_uop an_acc(an_graph *g, an_uop init);
 
 /* Tensor-level structure. Axis lists are packed in arg; helpers pack and unpack. */

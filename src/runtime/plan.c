@@ -129,6 +129,7 @@ static an_status check_fresh(an_plan *p, an_uop root, uint64_t epoch, an_idmap *
         uint32_t first = 0, end = an_uop_nsrc(g, u);
         if (op == AN_OP_ASSIGN && an_uop_op(g, an_uop_src(g, u, 0)) == AN_OP_BUFFER) first = 1;
         if (an_op_has(op, AN_TRAIT_MOVE)) end = 1;
+        if (op == AN_OP_ASSIGN) end = 2; /* its view says where */
         for (uint32_t i = first; i < end && !st; i++)
             if (!an_vec_push(ctx, &stack, an_uop_src(g, u, i))) st = AN_ERR_NOMEM;
     }

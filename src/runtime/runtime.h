@@ -30,9 +30,12 @@ an_status an_runtime_write(an_graph *g, an_uop buffer, const void *src, size_t n
 /* The epoch now, for tensors being built. Handles of plain BUFFERs have epoch UINT64_MAX: always current. */
 uint64_t an_runtime_epoch(an_graph *g);
 
-/* What a handle that was assigned to stands for now: the BUFFER, if u is an ASSIGN that has run; else u. The tensor layer
- * calls it whenever it reads a handle, so "the parameter" means its present contents. */
-an_uop an_runtime_resolve(an_graph *g, an_uop u);
+/* What a handle of a place, a BUFFER or an ASSIGN, stands for now: the latest ASSIGN made on it, or the BUFFER, if that has
+ * run; another u stands for itself. *epoch, which may be NULL, becomes that of the write, if there is one. The tensor
+ * layer calls it whenever it reads a handle, so "the parameter" means its present contents. */
+an_uop an_runtime_resolve(an_graph *g, an_uop u, uint64_t *epoch);
+/* assign is from now on what its buffer's place stands for. Errors: AN_ERR_NOMEM. */
+an_status an_runtime_note_assign(an_graph *g, an_uop assign, uint64_t epoch);
 /* True if u is a BUFFER with storage. */
 bool an_runtime_is_bound(an_graph *g, an_uop u);
 

@@ -21,6 +21,12 @@ typedef struct an_done {
     uint64_t epoch, read_at;
 } an_done;
 
+/* The last ASSIGN made on a buffer, run or not, and the epoch of the handle it was given to. */
+typedef struct an_latest {
+    an_uop assign;
+    uint64_t epoch;
+} an_latest;
+
 typedef struct an_runtime {
     an_device *device;
     uint64_t epoch;
@@ -28,6 +34,8 @@ typedef struct an_runtime {
     AN_VEC(an_storage) storages;
     an_idmap done_of; /* node -> 1 + index into done */
     AN_VEC(an_done) done;
+    an_idmap latest_of; /* BUFFER -> 1 + index into latest */
+    AN_VEC(an_latest) latest;
 } an_runtime;
 
 /* The graph's runtime, its device open; NULL with a sentence. */

@@ -13,6 +13,8 @@ static void runtime_destroy(an_graph *g, void *data)
     for (size_t i = 0; i < rt->storages.len; i++) backend_of(rt->device)->buffer_destroy(rt->storages.data[i].buffer);
     an_vec_fini(ctx, &rt->storages);
     an_vec_fini(ctx, &rt->done);
+    an_vec_fini(ctx, &rt->latest);
+    an_idmap_fini(&rt->latest_of, ctx);
     an_idmap_fini(&rt->storage_of, ctx);
     an_idmap_fini(&rt->done_of, ctx);
     an_mem_free(ctx, rt, sizeof *rt);
@@ -96,12 +98,40 @@ uint64_t an_runtime_epoch(an_graph *g)
     return rt ? rt->epoch : 0;
 }
 
-an_uop an_runtime_resolve(an_graph *g, an_uop u)
+static an_uop place_of(const an_graph *g, an_uop u)
+{
+    while (an_uop_op(g, u) == AN_OP_ASSIGN) u = an_uop_src(g, u, 0);
+    return u;
+}
+
+an_uop an_runtime_resolve(an_graph *g, an_uop u, uint64_t *epoch)
 {
     const an_runtime *rt = an_graph_runtime(g);
-    if (!rt || an_uop_is_none(u) || an_uop_op(g, u) != AN_OP_ASSIGN) return u;
-    const uint32_t i = an_idmap_get(&rt->done_of, u.id);
-    return i ? rt->done.data[i - 1].buffer : u;
+    if (!rt || an_uop_is_none(u) || (an_uop_op(g, u) != AN_OP_ASSIGN && an_uop_op(g, u) != AN_OP_BUFFER)) return u;
+    const an_uop place = place_of(g, u);
+    const uint32_t last = an_idmap_get(&rt->latest_of, place.id);
+    if (!last) return u;
+    const an_latest now = rt->latest.data[last - 1];
+    const bool ran = an_idmap_get(&rt->done_of, now.assign.id) != 0;
+    const an_uop is = ran ? place : now.assign;
+    if (epoch) *epoch = ran ? UINT64_MAX : now.epoch;
+    return is;
+}
+
+an_status an_runtime_note_assign(an_graph *g, an_uop assign, uint64_t epoch)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_runtime *rt = runtime_state(g);
+    if (!rt) return AN_ERR_NOMEM;
+    const an_latest now = {assign, epoch};
+    const an_uop place = place_of(g, assign);
+    const uint32_t known = an_idmap_get(&rt->latest_of, place.id);
+    if (known) {
+        rt->latest.data[known - 1] = now;
+        return AN_OK;
+    }
+    const bool ok = an_vec_push(ctx, &rt->latest, now) && an_idmap_set(&rt->latest_of, ctx, place.id, (uint32_t)rt->latest.len);
+    return ok ? AN_OK : AN_ERR_NOMEM;
 }
 
 bool an_runtime_is_bound(an_graph *g, an_uop u)
@@ -114,7 +144,7 @@ static an_status find(an_graph *g, an_uop buffer, size_t nbytes, const char *ver
 {
     *rt = an_runtime_of(g);
     if (!*rt) return an_ctx_status(an_graph_ctx(g));
-    *s = an_storage_of(*rt, an_runtime_resolve(g, buffer));
+    *s = an_storage_of(*rt, an_uop_op(g, buffer) == AN_OP_BUFFER ? buffer : an_runtime_resolve(g, buffer, NULL));
     if (!*s) return an_fail(an_graph_ctx(g), AN_ERR_ARG, "%s: the tensor has no buffer yet; realize it first", verb);
     if ((*s)->nbytes != nbytes)
         return an_fail(an_graph_ctx(g), AN_ERR_ARG, "%s: %zu bytes were given, the tensor has %zu", verb, nbytes, (*s)->nbytes);

@@ -149,18 +149,21 @@ static bool reads_target_elsewhere(an_sched *s, const an_kern *k, an_uop ptr, an
 }
 
 /* Puts a temporary between the value of kernel k and the buffer it assigns to: k stores the temporary, a new kernel copies. */
-static an_status store_through_copy(an_sched *s, uint32_t k, an_uop index)
+static an_status store_through_copy(an_sched *s, uint32_t k)
 {
     const an_uop node = s->kernels.data[k].node;
-    const an_shape shape = an_uop_shape(s->g, node);
+    const an_shape shape = an_store_shape(s, node);
     const an_uop value = an_uop_src(s->g, s->kernels.data[k].stores.data[0], 2);
     const an_uop temp = an_buffer_node(s->g, an_uop_dtype(s->g, node), shape.dims, shape.rank);
-    s->kernels.data[k].stores.data[0] = an_store(s->g, temp, index, value, AN_UOP_NONE);
+    const an_uop here = an_tuple_flat(s, s->kernels.data[k].tuple, shape);
+    an_uop to = AN_UOP_NONE, gate = AN_UOP_NONE;
+    s->kernels.data[k].stores.data[0] = an_store(s->g, temp, here, value, AN_UOP_NONE);
     const uint32_t copy = an_sched_kernel_new(s, node, "its value reads the buffer elsewhere, so it is copied in afterwards");
     if (copy == UINT32_MAX) return AN_ERR_NOMEM;
     an_kern *c = &s->kernels.data[copy];
     const an_uop at = an_tuple_flat(s, c->tuple, shape);
-    const an_uop st = an_store(s->g, node, at, an_load(s->g, temp, at, AN_UOP_NONE), AN_UOP_NONE);
+    if (!an_store_place(s, node, c->tuple, &to, &gate)) return AN_ERR_NOMEM;
+    const an_uop st = an_store(s->g, node, to, an_load(s->g, temp, at, AN_UOP_NONE), gate);
     if (an_uop_is_none(st) || !an_vec_push(s->ctx, &c->stores, st) || !an_kern_refresh(s, c)) return AN_ERR_NOMEM;
     return an_kern_refresh(s, &s->kernels.data[k]) ? AN_OK : AN_ERR_NOMEM;
 }
@@ -174,18 +177,19 @@ an_status an_sched_build(an_sched *s)
         if (s->kernels.data[k].dead) continue;
         const an_uop node = s->kernels.data[k].node, tuple = s->kernels.data[k].tuple;
         const an_uop ptr = {an_idmap_get(&s->buffer_of, node.id)};
-        const an_uop index = an_tuple_flat(s, tuple, an_uop_shape(s->g, node));
+        an_uop index = AN_UOP_NONE, gate = AN_UOP_NONE;
         const an_phase before = an_graph_set_phase(s->g, (an_phase)an_node_of(s->g, node)->phase);
         const an_uop value = build_value(&b, node, tuple);
-        const an_uop st = an_store(s->g, ptr, index, value, AN_UOP_NONE);
+        const bool placed = an_store_place(s, node, tuple, &index, &gate);
+        const an_uop st = an_store(s->g, ptr, index, value, gate);
         an_graph_set_phase(s->g, before);
         an_kern *kern = &s->kernels.data[k];
         status = AN_ERR_NOMEM;
-        if (an_uop_is_none(st) || !an_vec_push(s->ctx, &kern->stores, st) || !an_kern_refresh(s, kern)) break;
+        if (!placed || an_uop_is_none(st) || !an_vec_push(s->ctx, &kern->stores, st) || !an_kern_refresh(s, kern)) break;
         status = AN_OK;
         if (an_uop_op(s->g, ptr) != AN_OP_ASSIGN) continue;
         bool ok = true;
-        if (reads_target_elsewhere(s, kern, ptr, index, &ok)) status = store_through_copy(s, k, index);
+        if (reads_target_elsewhere(s, kern, ptr, index, &ok)) status = store_through_copy(s, k);
         if (!ok) status = AN_ERR_NOMEM;
     }
     an_vec_fini(s->ctx, &b.stack);

@@ -24,7 +24,7 @@ uint32_t an_sched_kernel_new(an_sched *s, an_uop node, const char *reason)
     const uint32_t k = (uint32_t)s->kernels.len;
     const an_kern fresh = {.node = node, .reason = reason};
     if (!an_vec_push(s->ctx, &s->kernels, fresh)) return UINT32_MAX;
-    const an_shape shape = an_uop_shape(s->g, node);
+    const an_shape shape = an_store_shape(s, node);
     an_uop idx[AN_RANK_MAX];
     for (uint32_t i = 0; i < shape.rank; i++) {
         idx[i] = an_sched_range(s, shape.dims[i], AN_UOP_NONE, k);
@@ -97,7 +97,7 @@ static bool push_down(an_sched *s, an_uop n, const an_context *contexts, size_t 
 {
     const an_op op = an_uop_op(s->g, n);
     const uint32_t first = op == AN_OP_ASSIGN ? 1 : 0;
-    const uint32_t end = an_sched_transparent(op) || op == AN_OP_IOTA ? 1 : an_uop_nsrc(s->g, n);
+    const uint32_t end = an_sched_transparent(op) || op == AN_OP_IOTA ? 1 : op == AN_OP_ASSIGN ? 2 : an_uop_nsrc(s->g, n);
     if (op == AN_OP_BUFFER || op == AN_OP_IOTA || op == AN_OP_VAR) return true; /* their sources are dims */
     for (size_t c = 0; c < ncontexts; c++)
         for (uint32_t i = first; i < end; i++) {
@@ -121,7 +121,7 @@ static an_status store(an_sched *s, an_uop n, uint32_t k, const char *reason)
     for (size_t i = 0; i < s->info[n.id].contexts.len; i++)
         if (!note_read(s, s->info[n.id].contexts.data[i].kernel, n)) return AN_ERR_NOMEM;
     const an_context c = {k, s->kernels.data[k].tuple};
-    if (an_numel(s, an_uop_shape(s->g, n)) == 0) {
+    if (an_numel(s, an_store_shape(s, n)) == 0) {
         s->kernels.data[k].dead = true; /* nothing to compute */
         return AN_OK;
     }

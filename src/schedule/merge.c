@@ -97,7 +97,7 @@ static uint32_t count_buffers(an_sched *s, const an_kern *a, const an_kern *b, d
     return n;
 }
 
-/* Looks at every load in stores of something the stores of writer write: at the element written, without a gate? Collects those that
+/* Looks at every load in stores of something the stores of writer write: at the element written, neither gated? Collects those that
  * see the new value, with what they stand for. */
 static bool loads_match(an_sched *s, const an_uop_vec *stores, const an_uop_vec *writer, an_uop_vec *from, an_uop_vec *to,
                         bool *match)
@@ -112,7 +112,7 @@ static bool loads_match(an_sched *s, const an_uop_vec *stores, const an_uop_vec 
         for (size_t w = 0; ok && w < writer->len; w++) {
             const an_uop st = writer->data[w], target = an_uop_src(s->g, st, 0);
             if (!an_uop_eq(an_ptr_base(s->g, ptr), an_ptr_base(s->g, target))) continue;
-            if (an_uop_nsrc(s->g, load) != 2 || !an_uop_eq(an_uop_src(s->g, load, 1), an_uop_src(s->g, st, 1))) {
+            if (an_uop_nsrc(s->g, load) != 2 || an_uop_nsrc(s->g, st) != 3 || !an_uop_eq(an_uop_src(s->g, load, 1), an_uop_src(s->g, st, 1))) {
                 *match = false;
             } else if (an_uop_eq(ptr, target)) {
                 ok = an_vec_push(s->ctx, from, load) && an_vec_push(s->ctx, to, an_uop_src(s->g, st, 2));

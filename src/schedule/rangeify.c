@@ -117,7 +117,7 @@ an_uop an_tuple_source(an_sched *s, an_uop n, an_uop tuple, uint32_t i, an_uop *
     an_graph *g = s->g;
     const an_op op = an_uop_op(g, n);
     const an_uop x = an_uop_src(g, n, i);
-    const an_shape in = an_uop_shape(g, x), out = an_uop_shape(g, n);
+    const an_shape in = an_uop_shape(g, x), out = an_store_shape(s, n);
     an_uop idx[AN_RANK_MAX + 1], src[AN_RANK_MAX], valid = an_tuple_valid(s, tuple);
     bool mixed = false;
     for (uint32_t k = 0; k < out.rank; k++) idx[k] = an_uop_src(g, tuple, k);
@@ -189,6 +189,27 @@ an_uop an_tuple_flat(an_sched *s, an_uop tuple, an_shape shape)
     for (uint32_t k = 0; k < shape.rank; k++)
         flat = an_idx_add(s->g, an_idx_mul(s->g, flat, shape.dims[k]), an_uop_src(s->g, tuple, k));
     return flat;
+}
+
+an_shape an_store_shape(const an_sched *s, an_uop n)
+{
+    const bool part = an_uop_op(s->g, n) == AN_OP_ASSIGN && an_uop_nsrc(s->g, n) > 2;
+    return an_uop_shape(s->g, part ? an_uop_src(s->g, n, 2) : n);
+}
+
+bool an_store_place(an_sched *s, an_uop n, an_uop tuple, an_uop *index, an_uop *gate)
+{
+    if (an_uop_op(s->g, n) == AN_OP_ASSIGN && an_uop_nsrc(s->g, n) > 2) {
+        const an_uop place = an_uop_src(s->g, n, 0);
+        for (an_uop u = an_uop_src(s->g, n, 2); !an_uop_eq(u, place); u = an_uop_src(s->g, u, 0)) {
+            tuple = an_tuple_source(s, u, tuple, 0, NULL);
+            if (an_uop_is_none(tuple)) return false;
+        }
+    }
+    const an_uop valid = an_tuple_valid(s, tuple);
+    *index = an_tuple_flat(s, tuple, an_uop_shape(s->g, n));
+    *gate = an_uop_is_int(s->g, valid, 1) ? AN_UOP_NONE : valid;
+    return !an_uop_is_none(*index);
 }
 
 bool an_ranges_below(an_sched *s, an_uop u, an_uop_vec *out)

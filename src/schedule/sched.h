@@ -79,6 +79,10 @@ an_uop an_tuple_source(an_sched *s, an_uop n, an_uop tuple, uint32_t i, an_uop *
 an_uop an_sched_range(an_sched *s, an_uop bound, an_uop owner, uint32_t kernel);
 /* SINK of the reduce ranges of a REDUCE_AXIS node, made on first use. */
 an_uop an_sched_reduce_ranges(an_sched *s, an_uop n);
+/* What an ASSIGN writes is its view, where it has one: the shape of a node's store, and where the element at tuple goes. gate
+ * is none where every element of the view is one of the buffer (padding is not). False when memory is out. */
+an_shape an_store_shape(const an_sched *s, an_uop n);
+bool an_store_place(an_sched *s, an_uop n, an_uop tuple, an_uop *index, an_uop *gate);
 /* Row-major position in a buffer of that shape. */
 an_uop an_tuple_flat(an_sched *s, an_uop tuple, an_shape shape);
 /* The RANGEs below a tuple, each once; valid until the next call. NULL, and *n 0, when memory is out. */

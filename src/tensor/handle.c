@@ -8,12 +8,8 @@
 
 an_uop an_tensor_node(an_tensor *x)
 {
-    const an_uop u = an_runtime_resolve(x->graph, x->uop);
-    if (!an_uop_eq(u, x->uop)) {
-        x->uop = u;
-        x->epoch = UINT64_MAX;
-    }
-    return u;
+    x->uop = an_runtime_resolve(x->graph, x->uop, &x->epoch);
+    return x->uop;
 }
 
 an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, size_t n)
@@ -68,7 +64,7 @@ an_graph *an_tensor_graph(const an_tensor *x)
 
 an_uop an_tensor_uop(const an_tensor *x)
 {
-    return x ? an_runtime_resolve(x->graph, x->uop) : AN_UOP_NONE;
+    return x ? an_runtime_resolve(x->graph, x->uop, NULL) : AN_UOP_NONE;
 }
 
 an_dtype an_tensor_dtype(const an_tensor *x)

@@ -92,30 +92,77 @@ static bool loses_kind(an_dtype value, an_dtype dtype)
            !(an_is_integer(value) && an_is_integer(dtype));
 }
 
+/* The movement nodes from u down to a place, the last one made first, and the place, as it is now; false with a sentence. */
+static bool view_of(an_tensor *target, an_uop u, an_uop_vec *chain, an_uop *place, uint64_t *epoch)
+{
+    an_graph *g = target->graph;
+    for (; an_op_has(an_uop_op(g, u), AN_TRAIT_MOVE); u = an_uop_src(g, u, 0)) {
+        if (an_uop_op(g, u) == AN_OP_EXPAND) {
+            fail(target, AN_ERR_ARG, "an_assign", "the target repeats elements of a buffer (it was broadcast), so which value one "
+                                                  "of them gets is open");
+            return false;
+        }
+        if (!an_vec_push(an_graph_ctx(g), chain, u)) return false;
+    }
+    if (an_uop_op(g, u) != AN_OP_BUFFER && an_uop_op(g, u) != AN_OP_ASSIGN) {
+        fail(target, AN_ERR_ARG, "an_assign", "the target has no buffer to write into; an_realize it first");
+        return false;
+    }
+    *place = an_runtime_resolve(g, u, epoch);
+    return true;
+}
+
+/* The chain again, over another place. */
+static an_uop view_over(an_graph *g, const an_uop_vec *chain, an_uop place)
+{
+    an_uop src[2 * AN_RANK_MAX + 1], u = place;
+    for (size_t i = chain->len; i-- > 0 && !an_uop_is_none(u);) {
+        memcpy(src, an_uop_srcs(g, chain->data[i]), an_uop_nsrc(g, chain->data[i]) * sizeof *src);
+        src[0] = u;
+        u = an_uop_with_srcs(g, chain->data[i], src);
+    }
+    return u;
+}
+
 an_status an_assign(an_tensor *target, an_tensor *value)
 {
     if (!target || !value) return AN_ERR_ARG;
     an_graph *g = target->graph;
+    an_ctx *ctx = an_graph_ctx(g);
     if (!an_check_graph(__func__, target, value)) return AN_ERR_ARG;
     const an_uop to = an_tensor_node(target);
-    const an_op op = an_uop_op(g, to);
-    if (op != AN_OP_BUFFER && op != AN_OP_ASSIGN)
-        return fail(target, AN_ERR_ARG, __func__, "the target has no buffer to write into; an_realize it first");
     const an_dtype d = an_tensor_dtype(target);
     if (loses_kind(an_tensor_dtype(value), d))
-        return an_fail(an_graph_ctx(g), AN_ERR_DTYPE, "%s: a value of %s into a target of %s: an_cast says that it is meant",
+        return an_fail(ctx, AN_ERR_DTYPE, "%s: a value of %s into a target of %s: an_cast says that it is meant",
                        __func__, an_dtype_name(an_tensor_dtype(value)), an_dtype_name(d));
     const an_shape shape = an_tensor_shape(target);
+    uint64_t epoch = UINT64_MAX;
+    an_uop place = AN_UOP_NONE, view = AN_UOP_NONE;
+    an_uop_vec chain = {0};
+    an_status st = AN_ERR_NOMEM;
+    if (!view_of(target, to, &chain, &place, &epoch)) goto done;
     an_tensor *v = an_cast(an_tensor_stretch(value, __func__, shape.dims, shape.rank), d);
-    if (!v) return an_ctx_status(an_graph_ctx(g));
-    const an_uop u = an_assign_node(g, to, an_tensor_node(v));
-    if (an_uop_is_none(u)) return an_ctx_status(an_graph_ctx(g));
+    if (!v) goto done;
+    if (chain.len) {
+        view = view_over(g, &chain, place);
+        if (an_uop_is_none(view)) goto done;
+    } else {
+        epoch = target->epoch;
+    }
+    const an_uop u = an_assign_node(g, place, an_tensor_node(v), view);
+    const an_uop after = view_over(g, &chain, u);
+    if (an_uop_is_none(u) || an_uop_is_none(after)) goto done;
     /* What the write is made of is of now, or older where value is. */
     const uint64_t now = an_runtime_epoch(g);
-    if (op == AN_OP_BUFFER || now < target->epoch) target->epoch = now;
-    if (v->epoch < target->epoch) target->epoch = v->epoch;
-    target->uop = u;
-    return AN_OK;
+    if (an_uop_op(g, place) == AN_OP_BUFFER || now < epoch) epoch = now;
+    if (v->epoch < epoch) epoch = v->epoch;
+    st = an_runtime_note_assign(g, u, epoch);
+    if (st) goto done;
+    target->uop = after;
+    target->epoch = epoch;
+done:
+    an_vec_fini(ctx, &chain);
+    return st && an_ctx_status(ctx) ? an_ctx_status(ctx) : st;
 }
 
 /* --- to and from the host ---------------------------------------------------------------------------------------- */

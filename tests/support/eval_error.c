@@ -287,7 +287,23 @@ an_status eval_error(evaluation *e, an_uop u, eval_value *v)
     if (op == AN_OP_CONST || op == AN_OP_IOTA || op == AN_OP_BUFFER) return AN_OK;
     if (an_op_has(op, AN_TRAIT_ELEM)) return elementwise(e, u, v);
     if (op == AN_OP_REDUCE_AXIS) return reduction(e, u, v);
-    const eval_value *x = &e->values[an_uop_src(e->g, u, op == AN_OP_ASSIGN ? 1 : 0).id];
+    const bool part = op == AN_OP_ASSIGN && an_uop_nsrc(e->g, u) > 2;
+    const eval_value *x = &e->values[an_uop_src(e->g, u, op == AN_OP_ASSIGN && !part ? 1 : 0).id];
+    if (part) { /* what is kept, then what is written */
+        const eval_value *w = &e->values[an_uop_src(e->g, u, 1).id];
+        if ((x->slack || w->slack) && !(v->slack = calloc(v->n + 1, sizeof *v->slack))) return AN_ERR_NOMEM;
+        for (size_t i = 0; i < v->n; i++) {
+            v->error[i] = x->error[i];
+            if (x->slack) v->slack[i] = x->slack[i];
+        }
+        for (size_t i = 0; i < e->values[an_uop_src(e->g, u, 2).id].n; i++) {
+            const int64_t pos = eval_written(e, u, i);
+            if (pos < 0) continue;
+            v->error[pos] = w->error[w->rank ? i : 0];
+            if (v->slack) v->slack[pos] = w->slack ? w->slack[w->rank ? i : 0] : 0;
+        }
+        return AN_OK;
+    }
     if (x->slack && !(v->slack = calloc(v->n + 1, sizeof *v->slack))) return AN_ERR_NOMEM;
     const bool moves = an_op_has(op, AN_TRAIT_MOVE) && op != AN_OP_RESHAPE;
     int64_t idx[AN_RANK_MAX] = {0};

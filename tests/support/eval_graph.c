@@ -118,6 +118,32 @@ static void elementwise(evaluation *s, an_uop u, eval_value *v)
     }
 }
 
+int64_t eval_written(evaluation *s, an_uop u, size_t i)
+{
+    const an_uop place = an_uop_src(s->g, u, 0);
+    int64_t pos = (int64_t)i;
+    if (an_uop_nsrc(s->g, u) == 2) return pos;
+    for (an_uop m = an_uop_src(s->g, u, 2); pos >= 0 && !an_uop_eq(m, place); m = an_uop_src(s->g, m, 0)) {
+        const eval_value *shown = value_of(s, m);
+        int64_t idx[AN_RANK_MAX] = {0};
+        if (an_uop_op(s->g, m) == AN_OP_RESHAPE) continue;
+        for (uint32_t k = shown->rank; k-- > 0; pos /= shown->dims[k]) idx[k] = pos % shown->dims[k];
+        pos = eval_moved(s, m, idx);
+    }
+    return pos;
+}
+
+/* The place with value written where the view shows it. */
+static an_status write_view(evaluation *s, an_uop u, eval_value *v)
+{
+    for (size_t i = 0; i < v->n; i++) v->data[i] = at(source(s, u, 0), i);
+    for (size_t i = 0; i < source(s, u, 2)->n; i++) {
+        const int64_t pos = eval_written(s, u, i);
+        if (pos >= 0) v->data[pos] = at(source(s, u, 1), i);
+    }
+    return AN_OK;
+}
+
 static an_status eval_node(evaluation *s, an_uop u)
 {
     eval_value *v = value_of(s, u);
@@ -150,6 +176,7 @@ static an_status eval_node(evaluation *s, an_uop u)
         memcpy(v->data, source(s, u, 0)->data, v->n * sizeof *v->data);
         return AN_OK;
     case AN_OP_ASSIGN:
+        if (an_uop_nsrc(s->g, u) > 2) return write_view(s, u, v);
         for (size_t i = 0; i < v->n; i++) v->data[i] = at(source(s, u, 1), i);
         return AN_OK;
     case AN_OP_EXPAND:

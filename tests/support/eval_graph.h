@@ -41,6 +41,8 @@ void evaluation_fini(evaluation *e);
 an_status eval_error(evaluation *e, an_uop u, eval_value *v);
 /* eval_graph.c: the position in source 0 of the position idx of u, a movement; -1 where u pads. */
 int64_t eval_moved(evaluation *e, an_uop u, const int64_t *idx);
+/* Where in the place element i of what an ASSIGN writes goes, or -1: nowhere. */
+int64_t eval_written(evaluation *e, an_uop u, size_t i);
 /* Steps row-major coordinates by one. */
 void eval_step(int64_t *idx, const int64_t *dims, uint32_t rank);
 
