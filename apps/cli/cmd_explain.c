@@ -70,13 +70,17 @@ static void print_op(const an_op_view *op, const cli_style *style)
     fputs("\nWhat it means to the bit: docs/SEMANTICS.md\n", stdout);
 }
 
-static size_t print_rules(const char *op, bool is_grad, const cli_style *style)
+typedef enum rule_kind { RULES_OF_REWRITING, RULES_OF_REVERSE_MODE, RULES_OF_FORWARD_MODE } rule_kind;
+
+static size_t print_rules(const char *op, rule_kind kind, const cli_style *style)
 {
+    static const cli_colour colours[] = {CLI_GOLD, CLI_EMBER, CLI_TEAL};
     size_t n = 0;
     for (size_t i = 0; i < an_rule_count(); i++) {
         const an_rule_view r = an_rule_get(i);
-        if (r.is_grad != is_grad || !an_rule_mentions(i, op)) continue;
-        printf("  %s%s%s  %s(%s:%u)%s\n    %s\n", cli_paint(style, is_grad ? CLI_EMBER : CLI_GOLD), r.name,
+        const rule_kind is = r.is_grad ? RULES_OF_REVERSE_MODE : r.is_jvp ? RULES_OF_FORWARD_MODE : RULES_OF_REWRITING;
+        if (is != kind || !an_rule_mentions(i, op)) continue;
+        printf("  %s%s%s  %s(%s:%u)%s\n    %s\n", cli_paint(style, colours[kind]), r.name,
                cli_paint(style, CLI_PLAIN), cli_paint(style, CLI_DIM), r.file, r.line, cli_paint(style, CLI_PLAIN), r.text);
         n++;
     }
@@ -142,10 +146,12 @@ static int print_text(const an_op_view *op, cli_error *e)
     if (an_ctx_create(NULL, &ctx)) return cli_fail(e, AN_ERR_NOMEM, "out of memory");
     print_op(op, &style);
     puts("\nGradient rules:");
-    if (print_rules(op->text, true, &style) == 0) puts("  none mentions it");
+    if (print_rules(op->text, RULES_OF_REVERSE_MODE, &style) == 0) puts("  none mentions it");
+    puts("\nForward-mode rules:");
+    if (print_rules(op->text, RULES_OF_FORWARD_MODE, &style) == 0) puts("  none mentions it");
     int code = cli_explain_gradient(ctx, op->text, &style, &printed, e);
     puts("\nRules that mention it:");
-    if (print_rules(op->text, false, &style) == 0) puts("  none");
+    if (print_rules(op->text, RULES_OF_REWRITING, &style) == 0) puts("  none");
     if (example && !code) {
         puts("\nAn example, rewritten:");
         code = print_steps(ctx, example, &style, e);
@@ -164,8 +170,9 @@ static void print_json(const an_op_view *op)
     for (size_t i = 0; i < an_rule_count(); i++) {
         const an_rule_view r = an_rule_get(i);
         if (!an_rule_mentions(i, op->text)) continue;
-        printf("%s\n  {\"name\": \"%s\", \"set\": \"%s\", \"file\": \"%s\", \"line\": %u, \"gradient\": %s, \"text\": ",
-               any ? "," : "", r.name, r.set, r.file, r.line, r.is_grad ? "true" : "false");
+        printf("%s\n  {\"name\": \"%s\", \"set\": \"%s\", \"file\": \"%s\", \"line\": %u, \"gradient\": %s, \"jvp\": %s, \"text\": ",
+               any ? "," : "", r.name, r.set, r.file, r.line, r.is_grad ? "true" : "false",
+               r.is_jvp ? "true" : "false");
         cli_json_string(stdout, r.text);
         putchar('}');
         any = true;

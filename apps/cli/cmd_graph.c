@@ -14,7 +14,7 @@ typedef struct graph_args {
 typedef struct writer {
     const graph_args *args;
     cli_style style;
-    uint64_t nnodes[3]; /* by phase */
+    uint64_t nnodes[AN_PHASE_COUNT]; /* by phase */
 } writer;
 
 static void visit_text(void *user, const an_node_view *n)
@@ -37,6 +37,7 @@ static void visit_dot(void *user, const an_node_view *n)
     static const char *const looks[] = {
         [AN_PHASE_FORWARD] = "color=\"#00ADD8\"",
         [AN_PHASE_BACKWARD] = "color=\"#FF7A45\", style=dashed",
+        [AN_PHASE_TANGENT] = "color=\"#00ADD8\", style=dotted",
         [AN_PHASE_UPDATE] = "color=\"#a06b08\", fillcolor=\"#F2C57C\", style=filled",
     };
     (void)user;

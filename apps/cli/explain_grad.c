@@ -1,12 +1,12 @@
 /* explain_grad.c - see explain_grad.h. A row of the table makes y from x (2, 3) and, for ops of two sources, z of the same
- * shape; the gradients of y weighted by g are then printed as expressions over these names. */
+ * shape; the gradients of y weighted by g, and the tangent of y for tangents dx and dz, are then printed as expressions over these names. */
 #include "explain_grad.h"
 
 #include <anneal/grad.h>
 #include <anneal/inspect.h>
 #include <string.h>
 
-enum { DEPTH = 10, UNKNOWNS = 3 };
+enum { DEPTH = 10, UNKNOWNS = 5 };
 
 static an_tensor *flip_of(an_tensor *x)
 {
@@ -103,7 +103,7 @@ static void print_line(const char *left, an_tensor *t, names *n, const char *col
 
 static int print(an_graph *g, size_t which, const cli_style *style, cli_error *e)
 {
-    names n = {.out = stdout, .names = {"x", "z", "g"}};
+    names n = {.out = stdout, .names = {"x", "z", "g", "dx", "dz"}};
     an_tensor *x = an_tensor_from_host(g, AN_F32, AN_DIMS(2, 3), NULL), *z = an_tensor_from_host(g, AN_F32, AN_DIMS(2, 3), NULL);
     const bool is_binary = makers[which].binary != NULL;
     an_tensor *y = is_binary ? makers[which].binary(x, z) : makers[which].unary(x);
@@ -114,12 +114,18 @@ static int print(an_graph *g, size_t which, const cli_style *style, cli_error *e
     for (uint32_t i = 0; i < rank; i++) dims[i] = an_tensor_dim(y, (int)i);
     an_tensor *cotangent = an_tensor_from_host(g, an_tensor_dtype(y), dims, rank, NULL);
     if (an_backward_from(y, cotangent, wrt, is_binary ? 2 : 1, grads)) return cli_fail_ctx(e, an_graph_ctx(g));
+    an_tensor *dx = an_tensor_from_host(g, AN_F32, AN_DIMS(2, 3), NULL), *dz = an_tensor_from_host(g, AN_F32, AN_DIMS(2, 3), NULL);
+    an_tensor *tangents[2] = {dx, dz}, *dy = NULL;
+    if (an_jvp(&y, 1, wrt, tangents, is_binary ? 2 : 1, &dy)) return cli_fail_ctx(e, an_graph_ctx(g));
+    an_expr_print(g, an_tensor_uop(dx), 1, take_name, n.buffers[3]);
+    an_expr_print(g, an_tensor_uop(dz), 1, take_name, n.buffers[4]);
     an_expr_print(g, an_tensor_uop(x), 1, take_name, n.buffers[0]);
     an_expr_print(g, an_tensor_uop(z), 1, take_name, n.buffers[1]);
     an_expr_print(g, an_tensor_uop(cotangent), 1, take_name, n.buffers[2]);
     print_line("y", y, &n, cli_paint(style, CLI_TEAL), cli_paint(style, CLI_PLAIN));
     print_line("grad x", grads[0], &n, cli_paint(style, CLI_EMBER), cli_paint(style, CLI_PLAIN));
     if (is_binary) print_line("grad z", grads[1], &n, cli_paint(style, CLI_EMBER), cli_paint(style, CLI_PLAIN));
+    print_line("dy", dy, &n, cli_paint(style, CLI_TEAL), cli_paint(style, CLI_PLAIN));
     return 0;
 }
 
@@ -130,7 +136,7 @@ int cli_explain_gradient(an_ctx *ctx, const char *op, const cli_style *style, bo
     for (size_t i = 0; i < CLI_COUNT(makers); i++) {
         if (strcmp(makers[i].op, op) != 0) continue;
         if (an_graph_create(ctx, &g)) return cli_fail_ctx(e, ctx);
-        puts("\nDifferentiated, with g the gradient that arrives at y:");
+        puts("\nDifferentiated, with g the gradient that arrives at y, and dx, dz the tangents that enter:");
         const int code = print(g, i, style, e);
         an_graph_destroy(g);
         *printed = true;

@@ -30,6 +30,7 @@ void cli_json_string(FILE *out, const char *text)
 cli_colour cli_phase_colour(an_phase phase)
 {
     switch (phase) {
+    case AN_PHASE_TANGENT:
     case AN_PHASE_FORWARD: return CLI_TEAL;
     case AN_PHASE_BACKWARD: return CLI_EMBER;
     case AN_PHASE_UPDATE: return CLI_GOLD;
@@ -43,6 +44,7 @@ const char *cli_phase_name(an_phase phase)
     case AN_PHASE_FORWARD: return "forward";
     case AN_PHASE_BACKWARD: return "backward";
     case AN_PHASE_UPDATE: return "update";
+    case AN_PHASE_TANGENT: return "tangent";
     }
     return "?";
 }

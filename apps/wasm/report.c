@@ -58,7 +58,7 @@ static void put_field(out *o, const char *name, const char *text)
 /* --- a model --- */
 
 typedef struct tally {
-    size_t nodes[3]; /* by phase */
+    size_t nodes[AN_PHASE_COUNT]; /* by phase */
 } tally;
 
 static void count_node(void *user, const an_node_view *node)

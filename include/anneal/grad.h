@@ -1,5 +1,6 @@
-/* grad.h - gradients: reverse mode over the graph. The result is ordinary graph, so it fuses with the rest, and can be
- * differentiated again. */
+/* grad.h - derivatives: reverse mode (gradients) and forward mode (Jacobian times vector) over the graph. The result is
+ * ordinary graph, so it fuses with the rest, and can be differentiated again, by either: an_jvp of a gradient is a Hessian
+ * times a vector, and so is the gradient of a JVP. */
 #ifndef ANNEAL_GRAD_H
 #define ANNEAL_GRAD_H
 
@@ -23,6 +24,21 @@ AN_API an_status an_backward(an_tensor *loss, an_tensor *const *wrt, size_t n, a
 /* The same from y of any shape, weighted by cotangent (its shape; NULL: ones): the gradient of sum(y * cotangent). */
 AN_API an_status an_backward_from(an_tensor *y, an_tensor *cotangent, an_tensor *const *wrt, size_t n,
                                   an_tensor **grads);
+
+/* Forward mode: how outputs change when inputs change. With J the Jacobian of outputs by inputs, out = J tangents.
+ *   outputs   noutputs float tensors, of any shapes
+ *   inputs    ninputs float tensors: parameters, or anything the outputs were computed from. What lies between an input and
+ *             what it was computed from plays no part
+ *   tangents  ninputs directions, tangents[i] of the shape and dtype of inputs[i]; NULL: zero, which is not computed with
+ *   out       noutputs handles, out[i] of the shape and dtype of outputs[i]; zeros for one that no input reaches; written only
+ *             on success
+ * It costs about what the outputs do, whatever the number of inputs. What stops gradients (an_detach) stops tangents, ties and
+ * zeros times infinities are as in reverse mode (docs/SEMANTICS.md). After an_assign and for realized outputs the same holds as
+ * for an_backward.
+ * Errors: AN_ERR_DTYPE when one is not float or a tangent is not of its input's dtype, AN_ERR_SHAPE when it is not of its shape,
+ * AN_ERR_ARG for a NULL output or input, tensors of two graphs or a realized output, AN_ERR_UNSUPPORTED, AN_ERR_NOMEM. */
+AN_API an_status an_jvp(an_tensor *const *outputs, size_t noutputs, an_tensor *const *inputs, an_tensor *const *tangents,
+                        size_t ninputs, an_tensor **out);
 
 #ifdef __cplusplus
 }

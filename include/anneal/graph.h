@@ -17,7 +17,13 @@ typedef struct an_uop {
 #define AN_UOP_NONE ((an_uop){0})
 
 /* What a node was made for. Never part of its identity. */
-typedef enum an_phase { AN_PHASE_FORWARD, AN_PHASE_BACKWARD, AN_PHASE_UPDATE } an_phase;
+typedef enum an_phase {
+    AN_PHASE_FORWARD,
+    AN_PHASE_BACKWARD, /* by reverse mode */
+    AN_PHASE_UPDATE,
+    AN_PHASE_TANGENT /* by forward mode */
+} an_phase;
+enum { AN_PHASE_COUNT = AN_PHASE_TANGENT + 1 };
 
 /* Errors: AN_ERR_NOMEM. */
 AN_API an_status an_graph_create(an_ctx *ctx, an_graph **out);

@@ -50,11 +50,11 @@ AN_API const char *an_trace_get_note(const an_trace *t, size_t pass, size_t i);
 
 /* --- the rules ------------------------------------------------------------------------------------ */
 typedef struct an_rule_view {
-    const char *set; /* "symbolic", "grad" */
+    const char *set; /* "symbolic", "grad", "jvp" */
     const char *name, *file;
     uint32_t line;
     const char *text; /* the whole rule on one line */
-    bool is_grad;
+    bool is_grad, is_jvp; /* of reverse mode, of forward mode */
 } an_rule_view;
 
 /* All rules of the library, i from 0 to an_rule_count() - 1. */

@@ -39,7 +39,7 @@ AN_API an_status an_plan_bind(an_plan *plan, const char *name, int64_t value);
 /* One launched kernel of a plan, in launch order; strings live as long as the plan. */
 typedef struct an_kernel_info {
     const char *name;
-    const char *phase;              /* "forward", "backward", "update" of its last output */
+    const char *phase;              /* "forward", "backward", "update" or "tangent" of its last output */
     const char *reason;             /* why its boundary is where it is: the cost model's words */
     double flops;                   /* by count of operations, each elementwise op 1 */
     double nbytes_read, nbytes_written; /* each buffer once */

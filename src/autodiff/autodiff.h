@@ -1,5 +1,5 @@
-/* autodiff.h - reverse mode as a pass over the graph. The rules are grad.upat; what comes out is ordinary graph, so it can
- * be differentiated again. */
+/* autodiff.h - reverse and forward mode as passes over the graph. The rules are grad.upat and jvp.upat; what comes out is
+ * ordinary graph, so it can be differentiated again, by either. */
 #ifndef AN_AUTODIFF_AUTODIFF_H
 #define AN_AUTODIFF_AUTODIFF_H
 
@@ -16,7 +16,23 @@
  * poisoned argument gives AN_ERR_ARG. */
 an_status an_backward_uops(an_graph *g, an_uop loss, an_uop cotangent, const an_uop *wrt, size_t n, an_uop *out);
 
-/* Why no gradient flows through op (nondiff.def), or NULL where a rule of grad.upat says how it does. */
+/* What an_jvp_uops is asked for: lists by node. Of the dtype and shape of its input, a tangent may also be a scalar, or
+ * AN_UOP_NONE for zero. An input listed twice has the sum of both. */
+typedef struct an_jvp_request {
+    const an_uop *outputs;
+    size_t noutputs;
+    const an_uop *inputs, *tangents;
+    size_t ninputs;
+} an_jvp_request;
+
+/* The tangents of the outputs: how they change when the inputs (buffers, leaves, or anything on the way) change as the
+ * tangents say, other things fixed. out[i] has the dtype and shape of outputs[i], zeros where no input reaches it; written only
+ * on success. Nodes made here have phase AN_PHASE_TANGENT and the rule that made them.
+ * Errors: AN_ERR_DTYPE when an output or input is not float, AN_ERR_UNSUPPORTED naming an op without a rule, AN_ERR_NOMEM; a
+ * poisoned output or input gives AN_ERR_ARG. */
+an_status an_jvp_uops(an_graph *g, const an_jvp_request *r, an_uop *out);
+
+/* Why no gradient and no tangent flows through op (nondiff.def), or NULL where rules say how they do. */
 const char *an_nondiff_reason(an_op op);
 
 #endif

@@ -27,34 +27,6 @@ typedef struct sweep {
     bool had_error; /* the context held an error before: it says nothing about this sweep */
 } sweep;
 
-static bool is_float(const an_graph *g, an_uop u)
-{
-    return an_dtype_kind_of(an_uop_dtype(g, u)) == AN_KIND_FLOAT;
-}
-
-/* The constant v in the dtype and shape of like. */
-static an_uop full_like(an_graph *g, an_uop like, double v)
-{
-    const an_shape s = an_uop_shape(g, like);
-    an_uop ones[AN_RANK_MAX];
-    const an_uop c = an_const_float(g, an_uop_dtype(g, like), v);
-    if (s.rank == 0) return c;
-    for (uint32_t i = 0; i < s.rank; i++) ones[i] = an_index(g, 1);
-    return an_expand_node(g, an_reshape_node(g, c, ones, s.rank), s.dims, s.rank);
-}
-
-/* c in the shape of like: elementwise ops broadcast scalars, so sums over what was broadcast, and repeats scalars. */
-static an_uop fit(an_graph *g, an_uop c, an_uop like)
-{
-    const an_shape from = an_uop_shape(g, c), to = an_uop_shape(g, like);
-    if (from.rank == to.rank) return c;
-    if (to.rank == 0)
-        return an_reshape_node(g, an_reduce_axis(g, AN_OP_ADD, c, (1u << from.rank) - 1), NULL, 0);
-    an_uop ones[AN_RANK_MAX];
-    for (uint32_t i = 0; i < to.rank; i++) ones[i] = an_index(g, 1);
-    return an_expand_node(g, an_reshape_node(g, c, ones, to.rank), to.dims, to.rank);
-}
-
 static void mark_needed(sweep *s, const an_uop *wrt, size_t n)
 {
     const uint32_t len = an_graph_len(s->g);
@@ -62,7 +34,7 @@ static void mark_needed(sweep *s, const an_uop *wrt, size_t n)
         if (wrt[i].id < len) s->need[wrt[i].id] = 1;
     for (size_t i = 0; i < s->order.len; i++) {
         const an_uop u = s->order.data[i];
-        if (s->need[u.id] || !is_float(s->g, u) || nondiff[an_uop_op(s->g, u)]) continue;
+        if (s->need[u.id] || !an_grad_is_float(s->g, u) || nondiff[an_uop_op(s->g, u)]) continue;
         for (uint32_t k = 0; k < an_uop_nsrc(s->g, u); k++)
             if (s->need[an_uop_src(s->g, u, k).id]) s->need[u.id] = 1;
     }
@@ -74,7 +46,7 @@ static bool leads_on(const sweep *s, an_uop u)
     if (nondiff[an_uop_op(s->g, u)]) return false;
     for (uint32_t k = 0; k < an_uop_nsrc(s->g, u); k++) {
         const an_uop src = an_uop_src(s->g, u, k);
-        if (s->need[src.id] && is_float(s->g, src)) return true;
+        if (s->need[src.id] && an_grad_is_float(s->g, src)) return true;
     }
     return false;
 }
@@ -86,10 +58,11 @@ static an_status visit(sweep *s, an_uop u)
     an_ctx *ctx = an_graph_ctx(g);
     const char *op = an_op_info_of(an_uop_op(g, u))->text;
     const uint32_t nsrc = an_uop_nsrc(g, u);
+    const an_uop cotangent = s->cotangents[u.id];
     s->parts.len = 0;
     if (!an_vec_reserve(ctx, &s->parts, nsrc)) return AN_ERR_NOMEM;
     for (uint32_t k = 0; k < nsrc; k++) s->parts.data[k] = AN_UOP_NONE;
-    const bool matched = an_rules_grad.match(&s->rw, u, s->cotangents[u.id], s->parts.data);
+    const bool matched = an_rules_grad.match(&s->rw, u, &cotangent, s->parts.data);
     /* A rule that ran out of memory counts as not matching, and a commutative one then tries the other order. */
     if (!s->had_error && an_ctx_status(ctx)) return an_ctx_status(ctx);
     if (!matched) {
@@ -102,9 +75,9 @@ static an_status visit(sweep *s, an_uop u)
     an_status st = AN_OK;
     for (uint32_t k = 0; k < nsrc && !st; k++) {
         const an_uop src = an_uop_src(g, u, k);
-        if (!s->need[src.id] || !is_float(g, src)) continue;
+        if (!s->need[src.id] || !an_grad_is_float(g, src)) continue;
         an_uop part = s->parts.data[k];
-        if (!an_uop_is_none(part)) part = fit(g, part, src);
+        if (!an_uop_is_none(part)) part = an_grad_fit(g, part, src);
         const an_uop sum = s->cotangents[src.id];
         if (!an_uop_is_none(part) && !an_uop_is_none(sum)) part = an_binary(g, AN_OP_ADD, sum, part);
         if (an_uop_is_none(part)) {
@@ -123,12 +96,12 @@ static an_status check(an_graph *g, an_uop loss, const an_uop *wrt, size_t n)
 {
     an_ctx *ctx = an_graph_ctx(g);
     if (an_uop_is_none(loss)) return an_fail(ctx, AN_ERR_ARG, "backward from no node: building the loss failed");
-    if (!is_float(g, loss))
+    if (!an_grad_is_float(g, loss))
         return an_fail(ctx, AN_ERR_DTYPE, "backward from a loss of dtype %s: only floats have gradients; cast it",
                        an_dtype_name(an_uop_dtype(g, loss)));
     for (size_t i = 0; i < n; i++) {
         if (an_uop_is_none(wrt[i])) return an_fail(ctx, AN_ERR_ARG, "backward: operand %zu is no node", i);
-        if (!is_float(g, wrt[i]))
+        if (!an_grad_is_float(g, wrt[i]))
             return an_fail(ctx, AN_ERR_DTYPE, "backward: operand %zu is of dtype %s; only floats have gradients", i,
                            an_dtype_name(an_uop_dtype(g, wrt[i])));
     }
@@ -147,8 +120,8 @@ static an_status run(sweep *s, an_uop loss, an_uop cotangent, const an_uop *wrt,
     if (!s->need || !s->cotangents) return AN_ERR_NOMEM;
     mark_needed(s, wrt, n);
 
-    if (an_uop_is_none(cotangent)) cotangent = full_like(g, loss, 1.0);
-    if (!an_uop_is_none(cotangent)) cotangent = fit(g, cotangent, loss);
+    if (an_uop_is_none(cotangent)) cotangent = an_grad_full_like(g, loss, 1.0);
+    if (!an_uop_is_none(cotangent)) cotangent = an_grad_fit(g, cotangent, loss);
     if (an_uop_is_none(cotangent)) return an_ctx_status(ctx) ? an_ctx_status(ctx) : AN_ERR_NOMEM;
     s->cotangents[loss.id] = cotangent;
     for (size_t i = s->order.len; i-- > 0;) {
@@ -163,7 +136,7 @@ static an_status run(sweep *s, an_uop loss, an_uop cotangent, const an_uop *wrt,
     if (!an_vec_reserve(ctx, &s->parts, n)) return AN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++) {
         an_uop grad = wrt[i].id < len ? s->cotangents[wrt[i].id] : AN_UOP_NONE;
-        if (an_uop_is_none(grad)) grad = full_like(g, wrt[i], 0.0);
+        if (an_uop_is_none(grad)) grad = an_grad_full_like(g, wrt[i], 0.0);
         if (an_uop_is_none(grad)) return AN_ERR_NOMEM;
         s->parts.data[i] = grad;
     }

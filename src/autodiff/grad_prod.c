@@ -40,7 +40,7 @@ static an_uop products_before(an_graph *g, an_uop v, int64_t len)
     return p;
 }
 
-an_uop an_rule_grad_prod(an_rewriter *rw, an_uop n, an_uop cotangent)
+an_uop an_rule_grad_others(an_rewriter *rw, an_uop n)
 {
     an_graph *g = rw->graph;
     const an_uop x = an_uop_src(g, n, 0);
@@ -58,7 +58,7 @@ an_uop an_rule_grad_prod(an_rewriter *rw, an_uop n, an_uop cotangent)
         axes[at++] = i;
         length = an_idx_mul(g, length, s.dims[i]);
     }
-    if (kept == s.rank) return cotangent;
+    if (kept == s.rank) return an_const_like(g, x, 1.0);
     for (uint32_t i = 0; i < s.rank; i++) {
         inverse[axes[i]] = i;
         moved[i] = s.dims[axes[i]];
@@ -73,17 +73,12 @@ an_uop an_rule_grad_prod(an_rewriter *rw, an_uop n, an_uop cotangent)
     }
     flat[kept] = length;
     const an_uop row = an_reshape_node(g, an_permute_node(g, x, axes, s.rank), flat, kept + 1);
-    flat[kept] = an_index(g, 1);
-    const an_uop one = an_reshape_node(g, an_permute_node(g, cotangent, axes, s.rank), flat, kept + 1);
-    flat[kept] = length;
-    const an_uop c = an_expand_node(g, one, flat, kept + 1);
-    if (an_uop_is_none(row) || an_uop_is_none(c)) return AN_UOP_NONE;
+    if (an_uop_is_none(row)) return AN_UOP_NONE;
 
     const uint32_t last = 1u << kept;
     const an_uop left = products_before(g, row, len);
     const an_uop right = an_flip_node(g, products_before(g, an_flip_node(g, row, last), len), last);
     if (an_uop_is_none(left) || an_uop_is_none(right)) return AN_UOP_NONE;
     const an_uop others = an_binary(g, AN_OP_MUL, left, right);
-    const an_uop grad = an_rule_grad_times(rw, c, others, row);
-    return an_permute_node(g, an_reshape_node(g, grad, moved, s.rank), inverse, s.rank);
+    return an_permute_node(g, an_reshape_node(g, others, moved, s.rank), inverse, s.rank);
 }

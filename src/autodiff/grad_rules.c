@@ -1,4 +1,5 @@
-/* grad_rules.c - what grad.upat calls: masked products, shapes, movement undone. The product rule is in grad_prod.c. */
+/* grad_rules.c - what grad.upat and jvp.upat call: masked products, shapes, movement undone and done again. The product
+ * rule is in grad_prod.c. */
 #include "autodiff/grad_rules.h"
 
 #include <math.h>
@@ -7,6 +8,32 @@ void an_grad_memo_fini(an_grad_memo *memo, an_ctx *ctx)
 {
     an_idmap_fini(&memo->wild, ctx);
     an_vec_fini(ctx, &memo->stack);
+}
+
+bool an_grad_is_float(const an_graph *g, an_uop u)
+{
+    return an_dtype_kind_of(an_uop_dtype(g, u)) == AN_KIND_FLOAT;
+}
+
+an_uop an_grad_full_like(an_graph *g, an_uop like, double v)
+{
+    const an_shape s = an_uop_shape(g, like);
+    an_uop ones[AN_RANK_MAX];
+    const an_uop c = an_const_float(g, an_uop_dtype(g, like), v);
+    if (s.rank == 0) return c;
+    for (uint32_t i = 0; i < s.rank; i++) ones[i] = an_index(g, 1);
+    return an_expand_node(g, an_reshape_node(g, c, ones, s.rank), s.dims, s.rank);
+}
+
+an_uop an_grad_fit(an_graph *g, an_uop c, an_uop like)
+{
+    const an_shape from = an_uop_shape(g, c), to = an_uop_shape(g, like);
+    if (from.rank == to.rank) return c;
+    if (to.rank == 0)
+        return an_reshape_node(g, an_reduce_axis(g, AN_OP_ADD, c, (1u << from.rank) - 1), NULL, 0);
+    an_uop ones[AN_RANK_MAX];
+    for (uint32_t i = 0; i < to.rank; i++) ones[i] = an_index(g, 1);
+    return an_expand_node(g, an_reshape_node(g, c, ones, to.rank), to.dims, to.rank);
 }
 
 /* --- what a reduction reduces by --------------------------------------------------------------- */
@@ -40,11 +67,6 @@ static an_uop unmoved(const an_graph *g, an_uop x, bool *broadcast)
     for (; an_op_has(an_uop_op(g, x), AN_TRAIT_MOVE); x = an_uop_src(g, x, 0))
         if (an_uop_op(g, x) == AN_OP_EXPAND) *broadcast = true;
     return x;
-}
-
-static bool is_float(an_dtype dtype)
-{
-    return an_dtype_kind_of(dtype) == AN_KIND_FLOAT;
 }
 
 /* Does x divide without ever giving an infinity: a constant other than 0? */
@@ -82,7 +104,7 @@ static bool is_wild(an_rewriter *rw, an_uop root, bool *ok)
     while (*ok && memo->stack.len) {
         const an_uop u = memo->stack.data[memo->stack.len - 1];
         uint32_t state = an_idmap_get(&memo->wild, u.id);
-        if (!state && !is_float(an_uop_dtype(g, u))) state = TAME;
+        if (!state && !an_grad_is_float(g, u)) state = TAME;
         if (!state && makes_wild(g, u)) state = WILD;
         bool waiting = false;
         for (uint32_t i = 0; !state && *ok && i < an_uop_nsrc(g, u); i++) {
@@ -198,6 +220,16 @@ an_uop an_rule_grad_flip(an_rewriter *rw, an_uop n, an_uop g)
     return an_flip_node(rw->graph, g, (uint32_t)an_uop_arg(rw->graph, n));
 }
 
+an_uop an_rule_jvp_move(an_rewriter *rw, an_uop n, an_uop d)
+{
+    an_graph *gr = rw->graph;
+    an_uop src[2 * AN_RANK_MAX + 1];
+    const uint32_t nsrc = an_uop_nsrc(gr, n);
+    for (uint32_t i = 1; i < nsrc; i++) src[i] = an_uop_src(gr, n, i);
+    src[0] = d;
+    return an_uop_new(gr, an_uop_op(gr, n), an_uop_dtype(gr, d), src, nsrc, an_uop_arg(gr, n));
+}
+
 /* --- reductions ---------------------------------------------------------------------------------- */
 
 an_uop an_rule_grad_share(an_rewriter *rw, an_uop n, an_uop g)
@@ -209,4 +241,9 @@ an_uop an_rule_grad_share(an_rewriter *rw, an_uop n, an_uop g)
     const an_uop ones = an_cast_to(gr, an_uop_dtype(gr, x), tied);
     if (an_uop_is_none(ones)) return ones;
     return an_rule_grad_over(rw, g, an_reduce_axis(gr, AN_OP_ADD, ones, mask));
+}
+
+an_uop an_rule_jvp_sum(an_rewriter *rw, an_uop n, an_uop d)
+{
+    return an_reduce_axis(rw->graph, AN_OP_ADD, d, an_reduce_mask(an_uop_arg(rw->graph, n)));
 }

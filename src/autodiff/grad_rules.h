@@ -1,4 +1,4 @@
-/* grad_rules.h - the conditions and helpers that grad.upat names. */
+/* grad_rules.h - the conditions and helpers that grad.upat and jvp.upat name, and what both sweeps share. */
 #ifndef AN_AUTODIFF_GRAD_RULES_H
 #define AN_AUTODIFF_GRAD_RULES_H
 
@@ -12,6 +12,13 @@ typedef struct an_grad_memo {
 } an_grad_memo;
 
 void an_grad_memo_fini(an_grad_memo *memo, an_ctx *ctx);
+
+/* The constant v in the dtype and shape of like. */
+an_uop an_grad_full_like(an_graph *g, an_uop like, double v);
+/* c in the shape of like. Elementwise ops broadcast scalars, so that one is of rank 0 or both have the same shape: sums over
+ * what was broadcast, or repeats a scalar. */
+an_uop an_grad_fit(an_graph *g, an_uop c, an_uop like);
+bool an_grad_is_float(const an_graph *g, an_uop u);
 
 /* What the reduce_axis n reduces by. */
 bool an_rule_grad_reduces_add(an_rewriter *rw, an_uop n);
@@ -34,9 +41,14 @@ an_uop an_rule_grad_unpad(an_rewriter *rw, an_uop n, an_uop g);
 an_uop an_rule_grad_unshrink(an_rewriter *rw, an_uop n, an_uop g);
 an_uop an_rule_grad_flip(an_rewriter *rw, an_uop n, an_uop g);
 
+/* The movement n made on d, the tangent of its source. */
+an_uop an_rule_jvp_move(an_rewriter *rw, an_uop n, an_uop d);
+/* d summed along the axes that n reduces. */
+an_uop an_rule_jvp_sum(an_rewriter *rw, an_uop n, an_uop d);
+
 /* g divided by how many elements equal the greatest or least one, n. */
 an_uop an_rule_grad_share(an_rewriter *rw, an_uop n, an_uop g);
-/* The whole rule of a product along axes: g times the product of the other elements. */
-an_uop an_rule_grad_prod(an_rewriter *rw, an_uop n, an_uop g);
+/* The derivative of a product along axes, n: for each element the product of the others. */
+an_uop an_rule_grad_others(an_rewriter *rw, an_uop n);
 
 #endif

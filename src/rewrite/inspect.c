@@ -53,7 +53,8 @@ an_rule_view an_rule_get(size_t i)
                           .file = r->file,
                           .line = r->line,
                           .text = r->text,
-                          .is_grad = set->grad != NULL};
+                          .is_grad = set->grad && !set->grad->is_forward,
+                          .is_jvp = set->grad && set->grad->is_forward};
 }
 
 bool an_rule_mentions(size_t i, const char *op)

@@ -21,7 +21,7 @@ typedef struct an_rule_info {
     const uint8_t *ops;
     uint32_t nops;
     an_uop (*apply)(an_rewriter *rw, an_uop n);
-    bool (*grad)(an_rewriter *rw, an_uop n, an_uop g, an_uop *out);
+    bool (*grad)(an_rewriter *rw, an_uop n, const an_uop *in, an_uop *out);
 } an_rule_info;
 
 /* The rules of one file. The id of rules[i] is first_id + i. match: the first rule that matches n, applied; AN_UOP_NONE
@@ -34,14 +34,17 @@ typedef struct an_ruleset {
     an_uop (*match)(an_rewriter *rw, an_uop n);
 } an_ruleset;
 
-/* Gradient rules. match fills out[0..nsrc-1] with the cotangents of the sources of n, given g, that of n; AN_UOP_NONE where
- * a source gets none. False where no rule matches. */
+/* Rules with an expression for each source. match fills out[0..nsrc-1]; false where no rule matches.
+ *   reverse  in[0] is the cotangent of n, out[i] that of source i; AN_UOP_NONE where it gets none
+ *   forward  in[i] is the tangent of source i, or AN_UOP_NONE for zero; out[i] is what it adds to the tangent of n, AN_UOP_NONE
+ *            for nothing */
 typedef struct an_grad_ruleset {
     const char *name;
     const an_rule_info *rules;
     uint32_t nrules;
     uint32_t first_id;
-    bool (*match)(an_rewriter *rw, an_uop n, an_uop g, an_uop *out);
+    bool is_forward;
+    bool (*match)(an_rewriter *rw, an_uop n, const an_uop *in, an_uop *out);
 } an_grad_ruleset;
 
 /* an_rules_symbolic and so on, and the first id of each. */

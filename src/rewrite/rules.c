@@ -50,22 +50,35 @@ an_uop an_rule_done(an_rewriter *rw, const an_rule_info *rule, uint32_t saved, a
     return result;
 }
 
-bool an_rule_grad_done(an_rewriter *rw, const an_rule_info *rule, uint32_t saved, an_uop n, an_uop cotangent, an_uop *out)
+/* Scalars among out take the shape of like, or with none that of the source they are for. */
+static bool per_source_done(an_rewriter *rw, const an_rule_info *rule, uint32_t saved, an_uop n, an_uop like, an_uop *out)
 {
     an_graph *g = rw->graph;
     bool ok = true;
     for (uint32_t i = 0; i < an_uop_nsrc(g, n) && ok; i++) {
         if (an_uop_is_none(out[i])) continue;
-        const an_uop src = an_uop_src(g, n, i);
-        if (an_uop_shape(g, out[i]).rank == 0 && an_uop_shape(g, src).rank > 0) {
-            out[i] = shaped_like(g, out[i], src);
+        const an_uop to = an_uop_is_none(like) ? an_uop_src(g, n, i) : like;
+        if (an_uop_shape(g, out[i]).rank == 0 && an_uop_shape(g, to).rank > 0) {
+            out[i] = shaped_like(g, out[i], to);
             ok = !an_uop_is_none(out[i]);
         }
     }
     an_graph_set_rule(g, saved);
-    if (!ok) return false;
-    rw->fired = rule;
+    if (ok) rw->fired = rule;
+    return ok;
+}
+
+bool an_rule_grad_done(an_rewriter *rw, const an_rule_info *rule, uint32_t saved, an_uop n, an_uop cotangent, an_uop *out)
+{
+    if (!per_source_done(rw, rule, saved, n, AN_UOP_NONE, out)) return false;
     an_trace_fire(rw->trace, rule, n, cotangent);
+    return true;
+}
+
+bool an_rule_jvp_done(an_rewriter *rw, const an_rule_info *rule, uint32_t saved, an_uop n, an_uop *out)
+{
+    if (!per_source_done(rw, rule, saved, n, n, out)) return false;
+    an_trace_fire(rw->trace, rule, n, n);
     return true;
 }
 

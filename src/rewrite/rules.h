@@ -33,6 +33,8 @@ an_uop an_rule_int_like(an_rewriter *rw, an_uop like, int64_t v);
 an_uop an_rule_build(an_rewriter *rw, an_op op, an_dtype dtype, an_uop like, const an_uop *src, uint32_t nsrc);
 /* Ends a gradient rule: restores, and gives scalar cotangents the shape of their source. False on failure. */
 bool an_rule_grad_done(an_rewriter *rw, const an_rule_info *rule, uint32_t saved, an_uop n, an_uop g, an_uop *out);
+/* Ends a jvp rule: restores, and gives scalars the shape of n. False on failure. */
+bool an_rule_jvp_done(an_rewriter *rw, const an_rule_info *rule, uint32_t saved, an_uop n, an_uop *out);
 
 /* --- functions of conditions (docs/UPAT.md) -------------------------------------------------------- */
 int64_t an_rule_min(an_rewriter *rw, an_uop x);

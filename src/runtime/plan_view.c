@@ -3,7 +3,7 @@
 
 #include "codegen/codegen.h"
 
-static const char *const phases[] = {"forward", "backward", "update"};
+static const char *const phases[] = {"forward", "backward", "update", "tangent"};
 
 /* The symbols that kernels use, gathered on first use. */
 static an_status gather_symbols(an_plan *p)

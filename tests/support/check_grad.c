@@ -121,6 +121,74 @@ static double magnitude(problem *p, an_uop u)
     return sum;
 }
 
+/* --- forward mode: the same derivatives, along one direction ------------------------------------- */
+
+static an_uop tangent_of(problem *p, an_uop y, const an_uop *directions, size_t n)
+{
+    an_uop out = AN_UOP_NONE;
+    CHECK_OK(p->t, an_jvp_uops(p->g, &(an_jvp_request){&y, 1, p->buffers, directions, n}, &out));
+    CHECK_EQ(p->t, an_uop_dtype(p->g, out), an_uop_dtype(p->g, y));
+    CHECK(p->t, an_shape_eq(an_uop_shape(p->g, out), an_uop_shape(p->g, y)));
+    return out;
+}
+
+/* <a, b> of two lists of nodes, as a node. */
+static an_uop inner(problem *p, const an_uop *a, const an_uop *b, size_t n)
+{
+    an_uop sum = an_const_float(p->g, AN_F64, 0.0);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t rank = an_uop_shape(p->g, a[i]).rank;
+        an_uop product = an_binary(p->g, AN_OP_MUL, a[i], b[i]);
+        if (rank) product = an_reshape_node(p->g, an_reduce_axis(p->g, AN_OP_ADD, product, (1u << rank) - 1), NULL, 0);
+        sum = an_binary(p->g, AN_OP_ADD, sum, product);
+    }
+    return sum;
+}
+
+static void check_equal(problem *p, an_uop a, an_uop b, double scale, const char *what)
+{
+    const double x = problem_value(p, a), y = problem_value(p, b);
+    if (!(fabs(x - y) <= 1e-12 * scale))
+        an_test_fail(__FILE__, __LINE__, "%s: %s: %.17g and %.17g", p->name, what, x, y);
+}
+
+/* The JVP of loss, of its gradients and of itself, along random directions v: held against reverse mode, which differences have
+ * checked. <grad, v> is the JVP of loss; H v is the JVP of grad, the gradient of the JVP and the gradient of <grad, v>; v H v is the
+ * JVP of the JVP. */
+static void check_forward(problem *p, an_uop y, an_uop loss, const an_uop *grads, size_t n, bool second)
+{
+    an_graph *g = p->g;
+    an_uop v[INPUT_MAX], forward[INPUT_MAX], reverse[INPUT_MAX], both[INPUT_MAX];
+    double scale = magnitude(p, y);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = problem_input(p, shape_of(p, p->buffers[i]), -1.0, 1.0);
+        scale += magnitude(p, grads[i]);
+    }
+    const an_uop along = tangent_of(p, loss, v, n);
+    check_equal(p, along, inner(p, grads, v, n), scale, "the JVP and <gradient, v>");
+    /* One direction alone: the zeros are no nodes, and the parts add up. */
+    an_uop sum = an_const_float(g, AN_F64, 0.0);
+    for (size_t i = 0; i < n; i++) {
+        an_uop one[INPUT_MAX] = {AN_UOP_NONE};
+        one[i] = v[i];
+        sum = an_binary(g, AN_OP_ADD, sum, tangent_of(p, loss, one, n));
+    }
+    check_equal(p, along, sum, scale, "the JVP and the sum over its inputs");
+    if (!second) return;
+    for (size_t i = 0; i < n; i++) forward[i] = tangent_of(p, grads[i], v, n);
+    CHECK_OK(p->t, an_backward_uops(g, inner(p, grads, v, n), AN_UOP_NONE, p->buffers, n, reverse));
+    CHECK_OK(p->t, an_backward_uops(g, along, AN_UOP_NONE, p->buffers, n, both));
+    for (size_t i = 0; i < n; i++) {
+        const double size = scale + magnitude(p, reverse[i]);
+        const an_uop w = problem_input(p, shape_of(p, p->buffers[i]), -1.0, 1.0);
+        const an_uop want = inner(p, &reverse[i], &w, 1);
+        check_equal(p, inner(p, &forward[i], &w, 1), want, size, "H v by forward over reverse and by reverse over reverse");
+        check_equal(p, inner(p, &both[i], &w, 1), want, size, "H v by reverse over forward and by reverse over reverse");
+        scale = size;
+    }
+    check_equal(p, tangent_of(p, along, v, n), inner(p, reverse, v, n), scale, "v H v by forward over forward and by reverse");
+}
+
 void problem_check(problem *p, function f, bool second)
 {
     an_graph *g = p->g;
@@ -131,6 +199,7 @@ void problem_check(problem *p, function f, bool second)
     an_uop grads[INPUT_MAX] = {AN_UOP_NONE}, seconds[INPUT_MAX] = {AN_UOP_NONE};
     CHECK_OK(p->t, an_backward_uops(g, loss, AN_UOP_NONE, p->buffers, n, grads));
     check_gradients(p, loss, grads, n, magnitude(p, y), "gradient");
+    check_forward(p, y, loss, grads, n, second);
     if (!second) return;
     an_uop loss2 = an_const_float(g, AN_F64, 0.0);
     double scale = 0.0;

@@ -3,7 +3,8 @@
  * A function f of one to three f64 tensors is reduced to a number L = sum(w * f) with fixed weights w. The derivative by each
  * element x is taken from differences D(h) = (L(x+h) - L(x-h)) / 2h, improved by Richardson: R(h) = (4 D(h) - D(2h)) / 3. Its
  * error falls like h^4, so it is below |R(h) - R(2h)|, plus rounding: a few ulp of the terms of L, divided by h. That sum is
- * the tolerance. Second derivatives are tested as the gradient of sum(u * grad f) in the same way. */
+ * the tolerance. Second derivatives are tested as the gradient of sum(u * grad f) in the same way.
+ * Forward mode, first and second order and mixed with reverse mode, is held against these gradients along random directions. */
 #ifndef CHECK_GRAD_H
 #define CHECK_GRAD_H
 
@@ -11,7 +12,7 @@
 #include "ir/uop.h"
 #include <anneal/tensor.h>
 
-enum { INPUT_MAX = 3, BUFFER_MAX = 16, ELEMENT_MAX = 256 };
+enum { INPUT_MAX = 3, BUFFER_MAX = 32, ELEMENT_MAX = 256 };
 
 /* A shape; rank 0 is a number. */
 typedef struct shape {

@@ -19,23 +19,27 @@ static an_uop sum(an_graph *g, an_uop x)
 
 /* --- rules and tables ---------------------------------------------------------------------------- */
 
-static bool grad_rule_matches(an_op op)
+static bool rule_matches(const an_grad_ruleset *set, an_op op)
 {
-    for (uint32_t i = 0; i < an_rules_grad.nrules; i++)
-        if (an_rules_grad.rules[i].nops && an_rules_grad.rules[i].ops[0] == op) return true;
+    for (uint32_t i = 0; i < set->nrules; i++)
+        if (set->rules[i].nops && set->rules[i].ops[0] == op) return true;
     return false;
 }
 
-static void every_tensor_op_has_a_gradient_rule_or_a_reason_for_none(an_test *t)
+/* Of reverse mode, and of forward mode. */
+static void every_tensor_op_has_rules_or_a_reason_for_none(an_test *t)
 {
+    static const an_grad_ruleset *const sets[] = {&an_rules_grad, &an_rules_jvp};
     int wrong = 0;
-    for (int op = 1; op < AN_OP_COUNT; op++) {
-        if (an_op_has((an_op)op, AN_TRAIT_KERNEL)) continue;
-        const bool rule = grad_rule_matches((an_op)op), reason = an_nondiff_reason((an_op)op) != NULL;
-        if (rule == reason) {
-            printf("%s: %s\n", an_op_info_of((an_op)op)->text,
-                        rule ? "in grad.upat and in nondiff.def" : "neither in grad.upat nor in nondiff.def");
-            wrong++;
+    for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
+        for (int op = 1; op < AN_OP_COUNT; op++) {
+            if (an_op_has((an_op)op, AN_TRAIT_KERNEL)) continue;
+            const bool rule = rule_matches(sets[s], (an_op)op), reason = an_nondiff_reason((an_op)op) != NULL;
+            if (rule == reason) {
+                printf("%s: %s %s.upat %s nondiff.def\n", an_op_info_of((an_op)op)->text, rule ? "in" : "neither in",
+                       sets[s]->name, rule ? "and in" : "nor in");
+                wrong++;
+            }
         }
     }
     CHECK_EQ(t, wrong, 0);
@@ -281,7 +285,7 @@ static void every_failing_allocation_is_a_clean_error(an_test *t)
     an_test_every_alloc_failure(t, differentiate, NULL);
 }
 
-AN_TEST_MAIN(AN_CASE(every_tensor_op_has_a_gradient_rule_or_a_reason_for_none),
+AN_TEST_MAIN(AN_CASE(every_tensor_op_has_rules_or_a_reason_for_none),
              AN_CASE(ops_inside_kernels_are_not_listed_as_non_differentiable),
              AN_CASE(a_wrt_the_loss_does_not_reach_gets_zeros_of_its_shape),
              AN_CASE(the_loss_itself_has_the_cotangent_as_gradient),

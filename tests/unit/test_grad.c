@@ -263,7 +263,25 @@ static void compositions_match_differences(an_test *t)
 
 /* --- exact values: ties, masks, casts -------------------------------------------------------------- */
 
-/* The gradient of sum(f(x)) by x, a vector of the given values, is exactly want. */
+/* The sum of the tangent of y when element i of x changes by 1: the same number by forward mode. */
+static double forward_exact(problem *p, an_uop y, size_t i, size_t n)
+{
+    double one[ELEMENT_MAX] = {0}, sum = 0.0;
+    const int64_t dim = (int64_t)n;
+    one[i] = 1.0;
+    an_tensor *direction = an_tensor_from_host(p->g, AN_F64, &dim, 1, one);
+    CHECK(p->t, direction != NULL);
+    const an_uop d = an_tensor_uop(direction);
+    an_uop out = AN_UOP_NONE;
+    CHECK_OK(p->t, an_jvp_uops(p->g, &(an_jvp_request){&y, 1, p->buffers, &d, 1}, &out));
+    size_t numel = 0;
+    double *v = problem_eval(p, out, &numel);
+    for (size_t k = 0; k < numel; k++) sum += v[k];
+    free(v);
+    return sum;
+}
+
+/* The gradient of sum(f(x)) by x, a vector of the given values, is exactly want, by reverse and by forward mode. */
 static void check_exact(an_test *t, const char *name, function f, const double *x, const double *want, size_t n)
 {
     problem p = {.t = t, .g = problem_graph(t), .name = name};
@@ -271,13 +289,19 @@ static void check_exact(an_test *t, const char *name, function f, const double *
     for (size_t i = 0; i < n; i++) p.values[0][i] = x[i];
     problem_send(&p, 0);
     an_uop grad = AN_UOP_NONE;
-    CHECK_OK(t, an_backward_uops(p.g, f(p.g, p.buffers), AN_UOP_NONE, p.buffers, 1, &grad));
+    const an_uop y = f(p.g, p.buffers);
+    CHECK_OK(t, an_backward_uops(p.g, y, AN_UOP_NONE, p.buffers, 1, &grad));
     size_t numel = 0;
     double *v = problem_eval(&p, grad, &numel);
     CHECK_EQ(t, numel, n);
     for (size_t i = 0; i < n; i++)
         if (v[i] != want[i])
             an_test_fail(__FILE__, __LINE__, "%s at %g: %.17g, not %.17g", name, x[i], v[i], want[i]);
+    for (size_t i = 0; i < n; i++) {
+        const double forward = forward_exact(&p, y, i, n);
+        if (forward != want[i])
+            an_test_fail(__FILE__, __LINE__, "%s at %g: %.17g by forward mode, not %.17g", name, x[i], forward, want[i]);
+    }
     free(v);
 }
 
@@ -369,6 +393,20 @@ static void a_cast_casts_the_cotangent_back(an_test *t)
     CHECK(t, problem_value(&p, grad) == (double)(float)(1.0 / 3.0));
 }
 
+/* A tangent is cast as its value is: rounded, and then wide again. */
+static void a_cast_casts_the_tangent(an_test *t)
+{
+    problem p = {.t = t, .g = problem_graph(t), .name = "cast"};
+    problem_input(&p, (shape){0, {0}}, 0.1, 0.1);
+    const an_uop d = an_const_float(p.g, AN_F64, 1.0 / 3.0);
+    const an_uop narrow = an_cast_to(p.g, AN_F32, p.buffers[0]), wide = an_cast_to(p.g, AN_F64, narrow);
+    an_uop out[2] = {AN_UOP_NONE, AN_UOP_NONE};
+    const an_uop outputs[2] = {narrow, wide};
+    CHECK_OK(t, an_jvp_uops(p.g, &(an_jvp_request){outputs, 2, p.buffers, &d, 1}, out));
+    CHECK_EQ(t, an_uop_dtype(p.g, out[0]), AN_F32);
+    CHECK(t, problem_value(&p, out[1]) == (double)(float)(1.0 / 3.0));
+}
+
 AN_TEST_MAIN(AN_CASE(elementwise_ops_match_differences_in_every_shape),
              AN_CASE(movement_matches_differences),
              AN_CASE(reductions_match_differences),
@@ -377,4 +415,5 @@ AN_TEST_MAIN(AN_CASE(elementwise_ops_match_differences_in_every_shape),
              AN_CASE(ties_share_evenly),
              AN_CASE(a_zero_cotangent_wins_over_an_infinite_derivative),
              AN_CASE(masks_leave_second_derivatives_at_zero_cotangents_right),
-             AN_CASE(a_cast_casts_the_cotangent_back))
+             AN_CASE(a_cast_casts_the_cotangent_back),
+             AN_CASE(a_cast_casts_the_tangent))

@@ -33,7 +33,9 @@ static void bind(up_file *f, up_rule *r, up_term *t)
     if (!v) {
         add_var(f, r, t->name, t, t->pos);
     } else if (!v->first) {
-        up_error(f, t->pos, "'g' is the cotangent in gradient rules: choose another name");
+        up_error(f, t->pos,
+                 r->is_jvp ? "'d' is the tangent in jvp rules: choose another name"
+                           : "'g' is the cotangent in gradient rules: choose another name");
     } else if (t->kind == UP_OP) {
         up_error(f, t->pos, "'%s' is bound already: a node in brackets needs a new name", t->name);
     } else {
@@ -367,7 +369,7 @@ static void check_ends(up_file *f)
 static void check_rule(up_file *f, up_rule *r)
 {
     const unsigned before = f->nerrors;
-    if (r->is_grad) add_var(f, r, "g", NULL, r->pos);
+    if (r->is_grad) add_var(f, r, r->is_jvp ? "d" : "g", NULL, r->pos);
     check_pattern(f, r, r->pattern);
     if (r->pattern->kind != UP_OP) {
         up_error(f, r->pattern->pos, "a rule matches an op: write it in brackets");
@@ -379,7 +381,9 @@ static void check_rule(up_file *f, up_rule *r)
         up_error(f, r->result[(size_t)arity]->pos, "'%s' has %d source%s: this expression is one too many",
                  r->pattern->op_text, arity, arity == 1 ? "" : "s");
     for (size_t i = 0; i < r->nresult; i++) {
-        if (r->result[i]->all && r->nresult > 1)
+        if (r->result[i]->all && r->is_jvp)
+            up_error(f, r->result[i]->pos, "'all' is for gradient rules: a jvp rule has an expression for each source");
+        else if (r->result[i]->all && r->nresult > 1)
             up_error(f, r->result[i]->pos, "'all' fills every cotangent: nothing can stand beside it");
         check_result(f, r, r->result[i]);
     }

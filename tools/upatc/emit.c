@@ -359,6 +359,30 @@ static void result_rewrite(emitter *e)
     line(e, "if (!an_uop_is_none(done)) return done;");
 }
 
+/* Each source that has a tangent adds its expression, built only then: a tangent that is zero costs nothing. */
+static void result_jvp(emitter *e)
+{
+    up_out all = {0};
+    line(e, "const uint32_t saved = an_graph_set_rule(g, FIRST_ID + %zu);", e->index);
+    line(e, "for (uint32_t i = 0; i < an_at_nsrc(g, n); i++) out[i] = AN_UOP_NONE;");
+    for (size_t i = 0; i < e->r->nresult; i++) {
+        if (e->r->result[i]->kind == UP_NOTHING) continue;
+        const char *slot = e->flip[0] ? text(e, i ? "1 - %s" : "%s", e->flip) : text(e, "%zu", i);
+        line(e, "if (!an_uop_is_none(in[%s])) {", slot);
+        e->indent++;
+        line(e, "const an_uop v_d = in[%s];", slot);
+        const char *r = build(e, e->r->result[i], "n");
+        line(e, "(void)v_d;");
+        line(e, "out[%s] = %s;", slot, r);
+        e->indent--;
+        line(e, "}");
+        up_out_printf(&all, " && an_uop_is_none(out[%s]) == an_uop_is_none(in[%s])", slot, slot);
+    }
+    line(e, "if (an_rule_jvp_done(rw, &rules[%zu], saved, n, out)%s) return true;", e->index, all.data ? all.data : "");
+    up_out_fini(&all);
+    if (!e->nloops) line(e, "return false;");
+}
+
 static void result_grad(emitter *e)
 {
     line(e, "const uint32_t saved = an_graph_set_rule(g, FIRST_ID + %zu);", e->index);
@@ -401,17 +425,23 @@ static void emit_rule(emitter *e)
     for (size_t i = 0; i < r->nresult; i++) ok = ok || rule_can_fail(r, r->result[i]);
     up_out_printf(e->o, "/* %s:%u  %s */\n", e->f->path, r->pos.line, r->text);
     if (r->is_grad)
-        up_out_printf(e->o, "static bool rule_%s(an_rewriter *rw, an_uop n, an_uop v_g, an_uop *out)\n{\n", r->name);
+        up_out_printf(e->o, "static bool rule_%s(an_rewriter *rw, an_uop n, const an_uop *in, an_uop *out)\n{\n", r->name);
     else
         up_out_printf(e->o, "static an_uop rule_%s(an_rewriter *rw, an_uop n)\n{\n", r->name);
     e->indent = 1;
     line(e, "an_graph *const g = rw->graph;");
     if (ok) line(e, "bool ok = true;");
-    if (r->is_grad) e->c_name[var_index(e, "g")] = "v_g";
+    if (r->is_jvp)
+        e->c_name[var_index(e, "d")] = "v_d";
+    else if (r->is_grad)
+        e->c_name[var_index(e, "g")] = "v_g";
+    if (r->is_grad && !r->is_jvp) line(e, "const an_uop v_g = in[0];");
     match(e, r->pattern, "n", true);
     if (r->cond) condition(e, r->cond);
     for (size_t i = 0; i < r->nresult; i++) result_ints(e, r->result[i]);
-    if (r->is_grad)
+    if (r->is_jvp)
+        result_jvp(e);
+    else if (r->is_grad)
         result_grad(e);
     else
         result_rewrite(e);
@@ -468,7 +498,7 @@ static void emit_tables(up_file *f, const up_emit_options *opt, up_out *o)
     }
     up_out_printf(o, "};\n\n");
     if (f->is_grad)
-        up_out_printf(o, "static bool match(an_rewriter *rw, an_uop n, an_uop g, an_uop *out)\n{\n"
+        up_out_printf(o, "static bool match(an_rewriter *rw, an_uop n, const an_uop *in, an_uop *out)\n{\n"
                          "    switch (an_at_op(rw->graph, n)) {\n");
     else
         up_out_printf(o, "static an_uop match(an_rewriter *rw, an_uop n)\n{\n    an_uop r = AN_UOP_NONE;\n"
@@ -480,15 +510,16 @@ static void emit_tables(up_file *f, const up_emit_options *opt, up_out *o)
             if (!any) up_out_printf(o, "    case AN_OP_%s:\n", up_ops[op].id);
             any = true;
             if (f->is_grad)
-                up_out_printf(o, "        if (rule_%s(rw, n, g, out)) return true;\n", f->rules[i]->name);
+                up_out_printf(o, "        if (rule_%s(rw, n, in, out)) return true;\n", f->rules[i]->name);
             else
                 up_out_printf(o, "        if (!an_uop_is_none(r = rule_%s(rw, n))) return r;\n", f->rules[i]->name);
         }
         if (any) up_out_printf(o, "        break;\n");
     }
     up_out_printf(o, "    default: break;\n    }\n    return %s;\n}\n\n", f->is_grad ? "false" : "r");
-    up_out_printf(o, "const %s %s = {.name = \"%s\", .rules = rules, .nrules = %zu, .first_id = FIRST_ID, .match = match};\n",
-                  f->is_grad ? "an_grad_ruleset" : "an_ruleset", opt->symbol, opt->set, f->nrules);
+    up_out_printf(o, "const %s %s = {.name = \"%s\", .rules = rules, .nrules = %zu, .first_id = FIRST_ID, .match = match%s};\n",
+                  f->is_grad ? "an_grad_ruleset" : "an_ruleset", opt->symbol, opt->set, f->nrules,
+                  f->is_jvp ? ", .is_forward = true" : "");
 }
 
 void up_emit(up_file *f, const up_emit_options *opt, up_out *o)

@@ -177,7 +177,7 @@ static bool take(parser *p, const char *punct)
 
 static bool is_keyword(const char *name)
 {
-    static const char *const words[] = {"rule", "grad", "include", "when", "and", "or", "not", "true", "false", "inf"};
+    static const char *const words[] = {"rule", "grad", "jvp", "include", "when", "and", "or", "not", "true", "false", "inf"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], name) == 0) return true;
     return false;
@@ -648,6 +648,11 @@ static up_term *grad_result(parser *p)
 
 /* ---- rules -------------------------------------------------------------------------------------- */
 
+static bool begins_rule(const parser *p)
+{
+    return is_word(p, "rule") || is_word(p, "grad") || is_word(p, "jvp");
+}
+
 /* From start to the last token taken, blanks squeezed, comments dropped. */
 static const char *one_line(parser *p, size_t start)
 {
@@ -673,7 +678,8 @@ static void rule(parser *p)
 {
     up_rule *r = up_alloc(p->f, sizeof *r);
     const size_t start = p->tok.start;
-    r->is_grad = is_word(p, "grad");
+    r->is_jvp = is_word(p, "jvp");
+    r->is_grad = is_word(p, "grad") || r->is_jvp;
     const up_pos keyword = p->tok.pos;
     next(p);
     r->pos = p->tok.pos;
@@ -694,13 +700,14 @@ static void rule(parser *p)
         up_term *t = r->is_grad ? grad_result(p) : result(p);
         up_push(p->f, &r->result, &r->nresult, t);
     } while (r->is_grad && take(p, ","));
-    if (!p->failed && p->tok.kind != TOK_END && !is_word(p, "rule") && !is_word(p, "grad") && !is_word(p, "include"))
+    if (!p->failed && p->tok.kind != TOK_END && !begins_rule(p) && !is_word(p, "include"))
         fail(p, p->tok.pos, "the rule is complete, '%s' is too much", p->tok.text);
     if (p->failed) return;
     r->text = one_line(p, start);
-    if (p->f->nrules && p->f->is_grad != r->is_grad)
-        fail(p, keyword, "a file holds rules or gradient rules, not both ('%s')", r->name);
+    if (p->f->nrules && (p->f->is_grad != r->is_grad || p->f->is_jvp != r->is_jvp))
+        fail(p, keyword, "a file holds rules, gradient rules or jvp rules, not two of them ('%s')", r->name);
     p->f->is_grad = r->is_grad;
+    p->f->is_jvp = r->is_jvp;
     up_push(p->f, &p->f->rules, &p->f->nrules, r);
 }
 
@@ -721,16 +728,16 @@ bool up_parse(up_file *f)
     while (p.tok.kind != TOK_END) {
         p.failed = false;
         p.depth = 0;
-        if (is_word(&p, "rule") || is_word(&p, "grad"))
+        if (begins_rule(&p))
             rule(&p);
         else if (is_word(&p, "include"))
             include(&p);
         else
-            fail(&p, p.tok.pos, "'rule', 'grad' or 'include' is wanted, not '%s'", p.tok.text);
+            fail(&p, p.tok.pos, "'rule', 'grad', 'jvp' or 'include' is wanted, not '%s'", p.tok.text);
         if (!p.failed) continue;
         if (p.tok.kind != TOK_END && !p.tok.starts_line) next(&p);
         while (p.tok.kind != TOK_END &&
-               !(p.tok.starts_line && (is_word(&p, "rule") || is_word(&p, "grad") || is_word(&p, "include"))))
+               !(p.tok.starts_line && (begins_rule(&p) || is_word(&p, "include"))))
             next(&p);
     }
     return f->nerrors == 0;

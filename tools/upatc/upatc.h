@@ -100,7 +100,7 @@ typedef struct up_term {
 
 typedef struct up_var {
     const char *name;
-    up_term *first; /* where it is bound; NULL for g, the cotangent */
+    up_term *first; /* where it is bound; NULL for g, the cotangent, and d, the tangent */
     up_pos pos;
     bool is_node_of_op;
     unsigned uses;
@@ -110,7 +110,8 @@ typedef struct up_rule {
     const char *name;
     up_pos pos;
     const char *text; /* the whole rule on one line, without comments */
-    bool is_grad;
+    bool is_grad;     /* one expression a source: reverse mode, or with is_jvp forward mode */
+    bool is_jvp;
     up_term *pattern;
     up_expr *cond; /* or NULL */
     up_term **result;
@@ -127,7 +128,7 @@ typedef struct up_file {
     size_t nincludes;
     up_rule **rules;
     size_t nrules;
-    bool is_grad;
+    bool is_grad, is_jvp;
     char *messages; /* "file:line:col: error: ...", the line, a caret; NULL for none */
     size_t messages_len, messages_cap;
     unsigned nerrors;
