@@ -12,6 +12,7 @@
 typedef enum cli_kind {
     CLI_FLAG,  /* bool, no value */
     CLI_WHOLE, /* uint64_t within min..max */
+    CLI_SIZE,  /* the same in a double */
     CLI_REAL,  /* double within min..max */
     CLI_TEXT,  /* const char *, borrowed from argv */
     CLI_CHOICE /* const char *, one of the words in choices */
@@ -30,6 +31,14 @@ typedef struct cli_option {
 
 enum { CLI_EXIT_INTERRUPTED = 130 };
 
+/* Options that an operand brings with it, as a model does. Their fields are doubles, NAN unless given. */
+typedef struct cli_extra {
+    int (*check)(const char *operand); /* 0; or it is no such thing, which was said: the exit code */
+    /* Fills rows, of at most max, for fields that begin at offset; returns how many there are. */
+    size_t (*rows)(const char *operand, size_t offset, cli_option *rows, size_t max);
+    void (*help)(FILE *out, const char *operand); /* what --help says of it; NULL: of all there are */
+} cli_extra;
+
 typedef struct cli_verb {
     const char *name;
     const char *operand; /* "MODEL", what must follow the verb; NULL: nothing may */
@@ -41,6 +50,8 @@ typedef struct cli_verb {
     const cli_option *options;
     size_t noptions;
     size_t args_size;
+    const cli_extra *extra; /* may be NULL */
+    size_t extra_offset, nextra; /* the fields of its rows */
     int (*run)(const void *args); /* returns the exit code */
 } cli_verb;
 
@@ -48,7 +59,9 @@ typedef struct cli_verb {
  * --help was printed (0), or a mistake was said on stderr. */
 int cli_parse(const cli_verb *verb, int argc, char *const *argv, void *args);
 
-void cli_print_help(FILE *out, const cli_verb *verb);
+void cli_print_help(FILE *out, const cli_verb *verb, const char *operand); /* operand NULL: in general */
+/* One row of --help. preset stands for o's; both may be NULL. */
+void cli_print_option(FILE *out, const char *name, const char *metavar, const char *help, const cli_option *o, const char *preset);
 
 /* --- errors as values ------------------------------------------------------------------------------ */
 /* What a function of this program found wrong; code 0 is nothing. It is said once, where the verb ends. */

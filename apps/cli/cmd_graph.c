@@ -6,8 +6,7 @@
 #include <stdlib.h>
 
 typedef struct graph_args {
-    const char *model, *device, *optimizer;
-    uint64_t batch, seed;
+    cli_model_args m;
     bool forward, dot, json;
 } graph_args;
 
@@ -76,7 +75,7 @@ static int print_graph(const graph_args *a, cli_session *s, const an_uop *roots,
         st = an_graph_walk(s->graph, roots, nroots, visit_dot, &w);
         puts("}");
     } else if (a->json) {
-        printf("{\"model\": \"%s\", \"batch\": %llu, \"nodes\": [", s->model->name, (unsigned long long)a->batch);
+        printf("{\"model\": \"%s\", \"batch\": %llu, \"nodes\": [", s->model->name, (unsigned long long)model_size(&s->options, MODEL_BATCH));
         st = an_graph_walk(s->graph, roots, nroots, visit_json, &w);
         puts("\n]}");
     } else {
@@ -94,10 +93,8 @@ static int verb_run(const void *args)
     cli_error e = {0};
     cli_session s = {0};
     an_uop *roots = NULL;
-    const model_options options = {.batch = (int64_t)a->batch, .eval_batch = CLI_EVAL_BATCH, .seed = a->seed,
-                                   .optimizer = a->optimizer};
     if (a->dot && a->json) return cli_usage_error("graph: --dot and --json are two different outputs; take one");
-    if (cli_session_open(&s, a->model, a->device, &options, &e)) goto done;
+    if (cli_session_open(&s, &a->m, NULL, &e)) goto done;
     const an_params writes = an_optim_writes(s.m.optim);
     roots = malloc((writes.n + 1) * sizeof *roots);
     if (!roots) {
@@ -118,16 +115,12 @@ static const cli_option options[] = {
     {"forward", CLI_FLAG, offsetof(graph_args, forward), NULL, NULL, "only what the loss is computed from", 0, 0, NULL},
     {"dot", CLI_FLAG, offsetof(graph_args, dot), NULL, NULL, "for Graphviz", 0, 0, NULL},
     CLI_OPTION_JSON(graph_args, "an object with an array of nodes"),
-    CLI_OPTION_BATCH(graph_args),
-    CLI_OPTION_OPTIMIZER(graph_args),
-    CLI_OPTION_SEED(graph_args),
-    CLI_OPTION_DEVICE(graph_args),
+    CLI_OPTIONS_OF_MODEL(graph_args),
 };
 
 const cli_verb cli_verb_graph = {
     .name = "graph",
-    .operand = "MODEL",
-    .operand_offset = offsetof(graph_args, model),
+    CLI_VERB_OF_MODEL(graph_args),
     .summary = "print the graph of a training step",
     .about = "A line is a node: number, phase, op, what it is of, dtype, shape, sources, and after # the rule that made it.\n"
              "Forward is teal, backward ember (dashed in --dot), update gold.\n",
@@ -136,6 +129,5 @@ const cli_verb cli_verb_graph = {
                 "  anneal graph mlp --json | jq '.nodes | length'\n",
     .options = options,
     .noptions = CLI_COUNT(options),
-    .args_size = sizeof(graph_args),
     .run = verb_run,
 };

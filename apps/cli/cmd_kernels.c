@@ -6,8 +6,8 @@
 #include <string.h>
 
 typedef struct kernels_args {
-    const char *model, *device, *optimizer, *show;
-    uint64_t batch, seed;
+    cli_model_args m;
+    const char *show;
     bool why, json;
 } kernels_args;
 
@@ -45,7 +45,7 @@ static int print_json(const kernels_args *a, cli_session *s, an_plan *plan, cons
     printf("{\"model\": \"%s\", \"device\": \"%s\", \"batch\": %llu, \"bytes_between_kernels\": %zu, "
            "\"bytes_between_kernels_unplanned\": %zu, \"schedule_s\": %.6f, \"codegen_s\": %.6f, \"compile_s\": %.6f, "
            "\"kernels\": [",
-           s->model->name, s->device, (unsigned long long)a->batch, an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan),
+           s->model->name, s->device, (unsigned long long)model_size(&s->options, MODEL_BATCH), an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan),
            times.schedule, times.codegen, times.compile);
     for (size_t i = 0; i < an_plan_kernel_count(plan); i++) {
         const an_kernel_info k = an_plan_kernel(plan, i);
@@ -100,7 +100,7 @@ static int print_text(const kernels_args *a, cli_session *s, an_plan *plan, cons
         print_notes(trace, false);
     }
     printf("%zu kernels for a step of %s, batch %llu, on %s; %zu bytes between them (%zu if none were shared)\n", n,
-           s->model->name, (unsigned long long)a->batch, s->device, an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan));
+           s->model->name, (unsigned long long)model_size(&s->options, MODEL_BATCH), s->device, an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan));
     printf("made in %.1f ms: schedule %.1f, codegen %.1f, compile %.1f\n",
            (times.schedule + times.codegen + times.compile) * 1e3, times.schedule * 1e3, times.codegen * 1e3,
            times.compile * 1e3);
@@ -114,11 +114,9 @@ static int verb_run(const void *args)
     cli_session s = {0};
     an_plan *plan = NULL;
     an_trace *trace = NULL;
-    const model_options options = {.batch = (int64_t)a->batch, .eval_batch = CLI_EVAL_BATCH, .seed = a->seed,
-                                   .optimizer = a->optimizer};
-    if (cli_session_open(&s, a->model, a->device, &options, &e)) goto done;
+    if (cli_session_open(&s, &a->m, NULL, &e)) goto done;
     trace = an_trace_create(s.ctx);
-    if (!trace || an_optim_plan(s.m.optim, &s.m.loss, 1, trace, &plan)) {
+    if (!trace || model_plan(&s.m, trace, &plan)) {
         cli_fail_ctx(&e, s.ctx);
         goto done;
     }
@@ -137,17 +135,12 @@ static const cli_option options[] = {
     {"why", CLI_FLAG, offsetof(kernels_args, why), NULL, NULL, "what the cost model and the passes decided, as well", 0, 0, NULL},
     {"show", CLI_CHOICE, offsetof(kernels_args, show), "WHAT", "source", "which form of a kernel", 0, 0, "source linear dag none"},
     CLI_OPTION_JSON(kernels_args, "an object with an array \"kernels\""),
-    CLI_OPTION_BATCH(kernels_args),
-    {"optimizer", CLI_CHOICE, offsetof(kernels_args, optimizer), "NAME", "sgd", "how parameters are updated", 0, 0,
-     "adam adamw sgd"},
-    CLI_OPTION_SEED(kernels_args),
-    CLI_OPTION_DEVICE(kernels_args),
+    CLI_OPTIONS_OF_MODEL(kernels_args),
 };
 
 const cli_verb cli_verb_kernels = {
     .name = "kernels",
-    .operand = "MODEL",
-    .operand_offset = offsetof(kernels_args, model),
+    CLI_VERB_OF_MODEL(kernels_args),
     .summary = "print every kernel of a training step, and why it ends where it does",
     .about = "source is the device's own language (LLVM IR on cpu), linear the instruction list, dag what the scheduler made.\n",
     .examples = "  anneal kernels mlp\n"
@@ -156,6 +149,5 @@ const cli_verb cli_verb_kernels = {
                 "  anneal kernels mlp --json | jq '.kernels[].name'\n",
     .options = options,
     .noptions = CLI_COUNT(options),
-    .args_size = sizeof(kernels_args),
     .run = verb_run,
 };

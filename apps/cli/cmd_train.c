@@ -2,6 +2,7 @@
  * elsewhere, one JSON object a step with --json. The loss is read back only when one of them shows it. */
 #define _POSIX_C_SOURCE 200809L
 #include "dashboard.h"
+#include "ending.h"
 #include "trainer.h"
 
 #include <math.h>
@@ -11,9 +12,9 @@
 #include <unistd.h>
 
 typedef struct train_args {
-    const char *model, *device, *data, *optimizer;
-    uint64_t steps, epochs, batch, seed, test_images;
-    double lr, momentum, weight_decay;
+    cli_model_args m;
+    uint64_t test_images;
+    const char *samples;
     bool json, plain, timing;
 } train_args;
 
@@ -22,13 +23,12 @@ static const double frame_s = 0.1, quick_test_s = 1.0;
 
 typedef struct run {
     const train_args *args;
-    const cli_place *place;
     cli_trainer *t;
-    uint64_t steps;
     cli_style style;
     cli_term term;
     cli_curve curve;
     cli_progress p;
+    cli_result result;
     double begun, first_step, started, shown, tested; /* cli_now's seconds */
     uint64_t steps_shown;
     int signal; /* that ended it */
@@ -60,12 +60,17 @@ static int read_loss(run *r, cli_error *e)
 
 static int test(run *r, uint32_t n, cli_error *e)
 {
-    uint32_t right = 0;
-    if (cli_trainer_evaluate(r->t, &n, &right, e)) return e->code;
-    r->p.accuracy = (double)right / n;
-    r->p.accuracy_step = r->t->step;
+    if (cli_trainer_test(r->t, n, &r->result, e)) return e->code;
+    cli_result_print(r->t, &r->result, r->p.result, sizeof r->p.result);
     r->tested = cli_now();
     return 0;
+}
+
+/* The end of an epoch, where there are any; else every quarter of the run. */
+static bool is_milestone(const run *r)
+{
+    const uint64_t every = r->t->session->model->data == MODEL_IMAGES ? r->t->steps_per_epoch : (r->t->steps + 3) / 4;
+    return r->t->step % (every ? every : 1) == 0;
 }
 
 static void update_pace(run *r)
@@ -77,9 +82,9 @@ static void update_pace(run *r)
         r->p.steps_per_second = old > 0 ? 0.7 * old + 0.3 * pace : pace;
     }
     r->p.step = done;
-    r->p.epoch = done > 0 ? (done - 1) / r->t->steps_per_epoch + 1 : 1;
+    r->p.epoch = done > 0 && r->t->steps_per_epoch ? (done - 1) / r->t->steps_per_epoch + 1 : 1;
     const double pace = (double)done / (now - r->started);
-    r->p.seconds_left = done > 0 && pace > 0 ? (double)(r->steps - done) / pace : -1;
+    r->p.seconds_left = done > 0 && pace > 0 ? (double)(r->t->steps - done) / pace : -1;
     r->p.nbytes = memory_nbytes();
     r->shown = now;
     r->steps_shown = done;
@@ -103,11 +108,11 @@ static void draw(run *r)
 
 static int show_page(run *r, cli_error *e)
 {
-    const bool is_end = r->t->step == r->steps || r->t->step % r->t->steps_per_epoch == 0;
+    const bool is_end = r->t->step == r->t->steps || is_milestone(r);
     if (!is_end && cli_now() - r->shown < frame_s) return 0;
     if (read_loss(r, e)) return e->code;
-    if (is_end && test(r, (uint32_t)r->args->test_images, e)) return e->code;
-    if (cli_now() - r->tested > quick_test_s && test(r, QUICK_TEST, e)) return e->code;
+    if (is_end && r->t->step < r->t->steps && test(r, (uint32_t)r->args->test_images, e)) return e->code;
+    if (r->t->session->model->is_classifier && cli_now() - r->tested > quick_test_s && test(r, QUICK_TEST, e)) return e->code;
     update_pace(r);
     draw(r);
     return 0;
@@ -115,16 +120,17 @@ static int show_page(run *r, cli_error *e)
 
 static int show_line(run *r, cli_error *e)
 {
-    const uint64_t every = (r->steps + LINES - 1) / LINES, step = r->t->step;
-    const bool is_epoch = step % r->t->steps_per_epoch == 0;
-    if (step != 1 && step != r->steps && step % every != 0 && !is_epoch) return 0;
+    const uint64_t steps = r->t->steps, every = (steps + LINES - 1) / LINES, step = r->t->step;
+    const bool is_end = is_milestone(r);
+    if (step != 1 && step != steps && step % every != 0 && !is_end) return 0;
     if (read_loss(r, e)) return e->code;
-    if (is_epoch && step != r->steps && test(r, (uint32_t)r->args->test_images, e)) return e->code;
+    if (is_end && step != steps && test(r, (uint32_t)r->args->test_images, e)) return e->code;
     update_pace(r);
-    printf("epoch %llu/%llu  step %llu/%llu  loss %.4f", (unsigned long long)r->p.epoch, (unsigned long long)r->p.epochs,
-           (unsigned long long)step, (unsigned long long)r->steps, r->p.loss);
-    if (step > 1) printf("  %.0f steps/s", r->p.steps_per_second);
-    if (r->p.accuracy_step == step) printf("  test accuracy %.2f %%", r->p.accuracy * 100);
+    if (r->t->session->model->data == MODEL_IMAGES)
+        printf("epoch %llu/%llu  ", (unsigned long long)r->p.epoch, (unsigned long long)r->p.epochs);
+    printf("step %llu/%llu  loss %.4f", (unsigned long long)step, (unsigned long long)steps, r->p.loss);
+    if (step > 1) printf("  %.*f steps/s", r->p.steps_per_second < 10 ? 1 : 0, r->p.steps_per_second);
+    if (r->result.known && r->result.step == step) printf("  %s", r->p.result);
     putchar('\n');
     fflush(stdout);
     return 0;
@@ -167,7 +173,7 @@ static bool is_over(run *r)
 
 static int loop(run *r, cli_error *e)
 {
-    while (r->t->step < r->steps && !is_over(r)) {
+    while (r->t->step < r->t->steps && !is_over(r)) {
         if (cli_trainer_step(r->t, e)) return e->code;
         if (r->t->step == 1) { /* waits for it: this is what "cold start" means */
             if (read_loss(r, e)) return e->code;
@@ -178,57 +184,74 @@ static int loop(run *r, cli_error *e)
     return 0;
 }
 
+static void print_result(const run *r)
+{
+    const cli_result *x = &r->result;
+    const bool images = r->t->session->model->data == MODEL_IMAGES;
+    if (!x->known) return;
+    fputs(r->p.result, stdout);
+    if (x->is_accuracy) printf(" (%u of %u%s)", x->right, x->n, r->t->data->synthetic ? ", of SYNTHETIC data: no real images" : " images it was not trained on");
+    else if (images) printf(" (%u%s)", x->n, r->t->data->synthetic ? ", of SYNTHETIC data: no real images" : " images it was not trained on");
+    putchar('\n');
+}
+
+static void print_json_result(const run *r, double seconds)
+{
+    const cli_trainer *t = r->t;
+    if (r->result.known)
+        printf("{\"%s\": %.9g, \"test_%s\": %u, ", cli_result_name(t), r->result.value,
+               t->session->model->data == MODEL_TEXT ? "sequences" : "images", r->result.n);
+    else
+        putchar('{');
+    printf("\"steps\": %llu, \"model\": \"%s\", \"device\": \"%s\", \"synthetic\": %s", (unsigned long long)t->step,
+           t->session->model->name, t->session->device, t->data->synthetic ? "true" : "false");
+    if (r->args->timing)
+        printf(", \"first_step_s\": %.6f, \"seconds\": %.6f, \"steps_per_s\": %.3f", r->first_step, seconds,
+               (double)t->step / seconds);
+    puts("}");
+}
+
 static int finish(run *r, cli_error *e)
 {
-    uint32_t n = (uint32_t)r->args->test_images, right = 0;
     double loss = 0;
     if (r->t->step > 0 && cli_trainer_loss(r->t, &loss, e)) return e->code; /* waits for the last step */
     const double seconds = cli_now() - r->started;
     if (r->signal) {
         fprintf(stderr, "anneal: interrupted after step %llu of %llu\n", (unsigned long long)r->t->step,
-                (unsigned long long)r->steps);
+                (unsigned long long)r->t->steps);
         return 128 + r->signal;
     }
-    if (cli_trainer_evaluate(r->t, &n, &right, e)) return e->code;
-    const double accuracy = (double)right / n;
+    if (test(r, (uint32_t)r->args->test_images, e)) return e->code;
     if (r->args->json) {
-        printf("{\"test_accuracy\": %.9g, \"test_images\": %u, \"steps\": %llu, \"model\": \"%s\", \"device\": \"%s\", "
-               "\"synthetic\": %s",
-               accuracy, n, (unsigned long long)r->t->step, r->t->session->model->name, r->t->session->device,
-               r->place->synthetic ? "true" : "false");
-        if (r->args->timing)
-            printf(", \"first_step_s\": %.6f, \"seconds\": %.6f, \"steps_per_s\": %.3f", r->first_step, seconds,
-                   (double)r->t->step / seconds);
-        puts("}");
+        print_json_result(r, seconds);
         return 0;
     }
     if (r->t->step > 0) {
-        printf("%llu steps in %.2f s, %.0f steps/s; first step %.2f s after the start; last loss %.4f\n",
-               (unsigned long long)r->t->step, seconds, (double)r->t->step / seconds, r->first_step, loss);
+        const double pace = (double)r->t->step / seconds;
+        printf("%llu steps in %.2f s, %.*f steps/s; first step %.2f s after the start; last loss %.4f\n",
+               (unsigned long long)r->t->step, seconds, pace < 10 ? 1 : 0, pace, r->first_step, loss);
     }
-    printf("test accuracy %.2f %% (%u of %u%s)\n", accuracy * 100, right, n,
-           r->place->synthetic ? ", of SYNTHETIC data: no real images" : " images it was not trained on");
-    return 0;
+    print_result(r);
+    return cli_show_ending(r->t, r->args->samples, e);
 }
 
-static int train(const train_args *a, const cli_place *place, cli_trainer *t, double begun, cli_error *e)
+static int train(const train_args *a, cli_trainer *t, double begun, cli_error *e)
 {
-    char recipe[160], lr[32];
+    char recipe[200], about[160];
     const cli_session *s = t->session;
-    run r = {.args = a, .place = place, .t = t, .begun = begun, .style = cli_style_of(stdout)};
-    r.steps = a->steps > 0 ? a->steps : a->epochs * t->steps_per_epoch;
-    snprintf(lr, sizeof lr, "%g", s->m.lr);
-    snprintf(recipe, sizeof recipe, "%s, lr %s, batch %llu, seed %llu", a->optimizer, lr, (unsigned long long)a->batch,
-             (unsigned long long)a->seed);
-    r.p = (cli_progress){.model = s->model->name, .data = place->title, .device = s->device, .recipe = recipe,
-                         .steps = r.steps, .accuracy = -1, .seconds_left = -1, .curve = &r.curve,
-                         .epochs = (r.steps + t->steps_per_epoch - 1) / t->steps_per_epoch};
+    run r = {.args = a, .t = t, .begun = begun, .style = cli_style_of(stdout)};
+    cli_session_recipe(s, recipe, sizeof recipe);
+    cli_data_describe(t->data, about, sizeof about);
+    r.p = (cli_progress){.model = s->model->name, .data = t->data->title, .device = s->device, .recipe = recipe,
+                         .steps = t->steps, .seconds_left = -1, .curve = &r.curve,
+                         .epochs = t->steps_per_epoch ? (t->steps + t->steps_per_epoch - 1) / t->steps_per_epoch : 1};
     r.started = r.shown = r.tested = cli_now();
     if (!a->json && !a->plain && cli_term_usable()) {
         cli_term_open(&r.term);
     } else if (!a->json) {
-        printf("anneal train %s: %s (%u images, %u to test) on %s; %s; %llu steps\n", s->model->name, place->title,
-               t->data[CLI_SPLIT_TRAIN].n, t->data[CLI_SPLIT_TEST].n, s->device, recipe, (unsigned long long)r.steps);
+        printf("anneal train %s: %s (%s) on %s; %lld parameters; %s; %llu steps\n", s->model->name, t->data->title, about,
+               s->device, (long long)an_module_nparams(s->m.net), recipe, (unsigned long long)t->steps);
+        fflush(stdout);
     }
     const int code = loop(&r, e);
     cli_term_close(&r.term);
@@ -239,71 +262,51 @@ static int verb_run(const void *args)
 {
     const train_args *a = args;
     cli_error e = {0};
-    cli_place place;
+    cli_data data = {0};
     cli_session s = {0};
     cli_trainer t = {0};
-    cli_loader *loader = NULL;
-    an_ctx *ctx = NULL;
     int code = 0;
     const double begun = cli_now();
-    const model_options options = {.batch = (int64_t)a->batch, .eval_batch = CLI_EVAL_BATCH, .seed = a->seed,
-                                   .optimizer = a->optimizer, .lr = a->lr, .momentum = a->momentum,
-                                   .weight_decay = a->weight_decay};
-    const model *m = cli_find_model(a->model, &e);
+    const model *m = cli_find_model(a->m.model, &e);
     if (!m) return cli_say(&e);
-    if (an_ctx_create(NULL, &ctx)) return cli_usage_error("out of memory");
     cli_signals_block(); /* before the first thread: none of them is to take a signal */
-    code = cli_dataset_place(ctx, m->dataset, a->data, &place, &e);
+    code = cli_data_open(&data, m, a->m.data, &e);
     if (code) goto done;
-    code = cli_loader_start(&place, (cli_want){m->features, m->classes}, &loader, &e);
+    code = cli_session_open(&s, &a->m, &data, &e);
     if (code) goto done;
-    code = cli_session_open(&s, a->model, a->device, &options, &e);
+    code = cli_trainer_open(&t, &s, &data, &e);
     if (code) goto done;
-    code = cli_trainer_open(&t, &s, &options, loader, &e);
-    if (code) goto done;
-    code = train(a, &place, &t, begun, &e);
+    code = train(a, &t, begun, &e);
 done:
     cli_trainer_close(&t);
     cli_session_close(&s);
-    cli_loader_destroy(loader);
-    an_ctx_destroy(ctx);
+    cli_data_close(&data);
     return e.code ? cli_say(&e) : code;
 }
 
 static const cli_option options[] = {
-    {"steps", CLI_WHOLE, offsetof(train_args, steps), "N", NULL, "stop after N steps, whatever --epochs says", 1, 1e12, NULL},
-    {"epochs", CLI_WHOLE, offsetof(train_args, epochs), "N", "5", "times through the training images", 1, 1e6, NULL},
-    CLI_OPTION_BATCH(train_args),
-    {"lr", CLI_REAL, offsetof(train_args, lr), "X", NULL, "learning rate [0.001 for adam and adamw, 0.05 for sgd]", 1e-12, 1e6,
-     NULL},
-    CLI_OPTION_OPTIMIZER(train_args),
-    {"momentum", CLI_REAL, offsetof(train_args, momentum), "X", "0", "of sgd", 0, 0.999999, NULL},
-    {"weight-decay", CLI_REAL, offsetof(train_args, weight_decay), "X", "0", "pull of parameters towards 0", 0, 1e3, NULL},
-    CLI_OPTION_SEED(train_args),
-    CLI_OPTION_DEVICE(train_args),
-    CLI_OPTION_DATA(train_args),
-    {"test-images", CLI_WHOLE, offsetof(train_args, test_images), "N", NULL, "test on the first N only, when the device is slow", 1,
-     1e9, NULL},
-    CLI_OPTION_JSON(train_args, "a JSON object a step, then one with test_accuracy"),
+    CLI_OPTIONS_OF_MODEL(train_args),
+    {"test-images", CLI_WHOLE, offsetof(train_args, test_images), "N", NULL,
+     "test on the first N examples only, when the device is slow", 1, 1e9, NULL},
+    {"samples", CLI_TEXT, offsetof(train_args, samples), "FILE", NULL, "where a model that makes pictures writes them", 0, 0, NULL},
+    CLI_OPTION_JSON(train_args, "a JSON object a step, then one with the result of the test"),
     {"timing", CLI_FLAG, offsetof(train_args, timing), NULL, NULL, "with --json: times too, in the last object", 0, 0, NULL},
     {"plain", CLI_FLAG, offsetof(train_args, plain), NULL, NULL, "lines instead of the live page", 0, 0, NULL},
 };
 
 const cli_verb cli_verb_train = {
     .name = "train",
-    .operand = "MODEL",
-    .operand_offset = offsetof(train_args, model),
-    .summary = "train a model on real images, with a live page, and test it",
-    .about = "Data is taken from the first of: --data; the package dataset-fashion-mnist; ~/.cache/anneal; a download\n"
-             "into it, checked by SHA-256; synthetic data, which is then said. ANNEAL_OFFLINE=1 forbids the download.\n"
-             "On the page, q quits; Ctrl-C quits with exit code 130. Without a terminal, lines are printed.\n"
-             "Models: mlp.\n",
+    CLI_VERB_OF_MODEL(train_args),
+    .summary = "train a model on real data, with a live page, and test it",
+    .about = "Images are taken from the first of: --data; the package dataset-fashion-mnist; ~/.cache/anneal; a download\n"
+             "into it, checked by SHA-256; synthetic data, which is then said. Text: --data FILE, the cache, a download.\n"
+             "ANNEAL_OFFLINE=1 forbids downloads.\n"
+             "On the page, q quits; Ctrl-C quits with exit code 130. Without a terminal, lines are printed.\n",
     .examples = "  anneal train mlp\n"
                 "  anneal train mlp --epochs 1 --optimizer sgd --lr 0.1\n"
                 "  anneal train mlp --data path/to/mnist --seed 7\n"
                 "  anneal train mlp --steps 100 --json > losses.jsonl\n",
     .options = options,
     .noptions = CLI_COUNT(options),
-    .args_size = sizeof(train_args),
     .run = verb_run,
 };

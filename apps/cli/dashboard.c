@@ -78,11 +78,10 @@ static void put_bar(FILE *out, const cli_style *style, const cli_progress *p, in
 
 static void put_numbers(FILE *out, const cli_style *style, const cli_progress *p, int cols)
 {
-    char text[LINE_MAX_NBYTES], accuracy[48] = "-", left[32] = "-";
-    if (p->accuracy >= 0) snprintf(accuracy, sizeof accuracy, "%.2f %%", p->accuracy * 100);
+    char text[LINE_MAX_NBYTES], left[32] = "-";
     if (p->seconds_left >= 0) cli_print_time(left, sizeof left, p->seconds_left);
-    snprintf(text, sizeof text, "loss %.4f   test accuracy %s   %.0f steps/s   left %s   memory %.0f MiB", p->loss,
-             accuracy, p->steps_per_second, left, (double)p->nbytes / (1 << 20));
+    snprintf(text, sizeof text, "loss %.4f   %s   %.*f steps/s   left %s   memory %.0f MiB", p->loss,
+             p->result[0] ? p->result : "not tested yet", p->steps_per_second < 10 ? 1 : 0, p->steps_per_second, left, (double)p->nbytes / (1 << 20));
     fprintf(out, "%s%.*s%s\x1b[K", cli_paint(style, CLI_BOLD), cols, text, cli_paint(style, CLI_PLAIN));
 }
 

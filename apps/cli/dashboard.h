@@ -10,8 +10,7 @@ typedef struct cli_progress {
     uint64_t step, steps;
     uint64_t epoch, epochs; /* the one being run, from 1 */
     double loss;            /* the latest read */
-    double accuracy;        /* 0..1 on test images; negative: not known yet */
-    uint64_t accuracy_step; /* where that was measured */
+    char result[64];        /* of the latest test: "test accuracy 87.50 %"; empty: none yet */
     double steps_per_second;
     double seconds_left; /* negative: not known yet */
     size_t nbytes;       /* memory of the process */

@@ -2,8 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "dataset.h"
 
-#include "cli.h"
-#include "term.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,80 +80,24 @@ bool cli_package_dir(const cli_dataset_info *info, char *out, size_t size)
     return n > 0 && (size_t)n < size && cli_dataset_is_complete(out, NULL);
 }
 
-bool cli_cache_dir(char *out, size_t size)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (xdg && xdg[0] == '/') /* a relative one is to be ignored, says the XDG base directory specification */
-        n = snprintf(out, size, "%s/anneal", xdg);
-    else if (home && home[0])
-        n = snprintf(out, size, "%s/.cache/anneal", home);
-    return n > 0 && (size_t)n < size;
-}
-
-static int join(char *out, size_t size, const char *dir, const char *name, cli_error *e)
-{
-    const int n = snprintf(out, size, "%s/%s", dir, name);
-    return n > 0 && (size_t)n < size ? 0 : cli_fail(e, AN_ERR_ARG, "%s: the path is too long", dir);
-}
-
 /* --- the download ------------------------------------------------------------------------------------ */
 
-typedef struct bar {
-    const char *name;
-    cli_style style;
-    double drawn; /* when, in cli_now's seconds */
-    bool live;    /* stderr is a terminal */
-    int signal;   /* that ended it; they are blocked, so that nothing half-written stays */
-} bar;
-
-static bool draw_bar(void *user, size_t done, size_t total)
-{
-    enum { WIDTH = 30 };
-    bar *b = user;
-    const double now = cli_now();
-    const bool is_end = total > 0 && done == total;
-    b->signal = cli_signal_pending();
-    if (b->signal) return false;
-    if (!b->live || (now - b->drawn < 0.1 && !is_end)) return true;
-    b->drawn = now;
-    const int full = total > 0 ? (int)((double)done / (double)total * (double)WIDTH) : 0;
-    fprintf(stderr, "\r%s  %s", b->name, cli_paint(&b->style, CLI_TEAL));
-    for (int i = 0; i < WIDTH; i++) fputs(i < full ? (b->style.utf8 ? "\u2588" : "#") : (b->style.utf8 ? "\u2591" : "."), stderr);
-    fprintf(stderr, "%s  %5.1f of %.1f MB\x1b[K", cli_paint(&b->style, CLI_PLAIN), (double)done / 1e6, (double)total / 1e6);
-    fflush(stderr);
-    return true;
-}
-
-/* One file from the first mirror that has it. What a mirror sends but the pin refuses ends it: that is no lack of network. */
 static int fetch_file(an_ctx *ctx, const cli_dataset_info *info, const char *dir, cli_file file, cli_error *e)
 {
-    char path[CLI_PATH_MAX], name[64], url[1024];
-    const char *mirror = getenv("ANNEAL_MIRROR");
+    char path[CLI_PATH_MAX], name[64], urls[CLI_MIRRORS][512];
+    cli_fetch_desc d = {.title = info->title, .name = name, .path = path, .sha256 = info->sha256[file], .nbytes_max = 64u << 20};
     snprintf(name, sizeof name, "%s.gz", file_names[file]);
-    if (join(path, sizeof path, dir, name, e)) return e->code;
-    bar b = {.name = name, .style = cli_style_of(stderr), .live = isatty(STDERR_FILENO) == 1};
-    an_status st = AN_ERR_IO;
-    for (size_t i = 0; i < CLI_MIRRORS; i++) {
-        const char *base = mirror && mirror[0] ? mirror : info->mirrors[i];
-        if (!base || (mirror && mirror[0] && i > 0)) break;
-        snprintf(url, sizeof url, "%s/%s", base, name);
-        an_ctx_clear_error(ctx);
-        if (!b.live) cli_note("fetching %s", url);
-        st = an_download(ctx, &(an_download_desc){.url = url, .path = path, .sha256 = info->sha256[file],
-                                                  .nbytes_max = 64u << 20, .progress = draw_bar, .user = &b});
-        if (b.live) fputs("\r\x1b[K", stderr);
-        if (b.signal) return cli_fail(e, 128 + b.signal, "%s: interrupted; nothing was kept of it", name);
-        if (st != AN_ERR_IO) break;
+    if (cli_join(path, sizeof path, dir, name, e)) return e->code;
+    for (size_t i = 0; i < CLI_MIRRORS && info->mirrors[i]; i++) {
+        snprintf(urls[i], sizeof urls[i], "%s/%s", info->mirrors[i], name);
+        d.urls[i] = urls[i];
     }
-    return st ? cli_fail_ctx(e, ctx) : 0;
+    return cli_fetch(ctx, &d, e);
 }
 
 int cli_dataset_fetch(an_ctx *ctx, const cli_dataset_info *info, const char *dir, cli_error *e)
 {
     char path[CLI_PATH_MAX];
-    if (an_download_is_offline())
-        return cli_fail(e, AN_ERR_UNSUPPORTED, "%s is not on this machine, and ANNEAL_OFFLINE forbids to fetch it", info->title);
     if (an_dir_create(ctx, dir)) return cli_fail_ctx(e, ctx);
     for (int f = 0; f < CLI_FILE_COUNT; f++) {
         if (cli_dataset_path(dir, (cli_file)f, path, sizeof path)) continue;
@@ -214,7 +156,7 @@ static int place_named(an_ctx *ctx, const cli_dataset_info *info, cli_place *out
     }
     if (!cli_cache_dir(cache, sizeof cache))
         return cli_fail(e, AN_ERR_IO, "%s cannot be kept: neither XDG_CACHE_HOME nor HOME is set", info->title);
-    if (join(dir, sizeof dir, cache, info->name, e)) return e->code;
+    if (cli_join(dir, sizeof dir, cache, info->name, e)) return e->code;
     if (!cli_dataset_is_complete(dir, NULL) && cli_dataset_fetch(ctx, info, dir, e)) return e->code;
     set_place(out, info, info->title, dir);
     return 0;

@@ -6,15 +6,13 @@
 #ifndef CLI_DATASET_H
 #define CLI_DATASET_H
 
-#include "cli.h"
-
-#include <anneal/io.h>
+#include "fetch.h"
 
 typedef enum cli_split { CLI_SPLIT_TRAIN, CLI_SPLIT_TEST, CLI_SPLIT_COUNT } cli_split;
 /* The four files of MNIST and its relatives. */
 typedef enum cli_file { CLI_TRAIN_IMAGES, CLI_TRAIN_LABELS, CLI_TEST_IMAGES, CLI_TEST_LABELS, CLI_FILE_COUNT } cli_file;
 
-enum { CLI_CLASSES_MAX = 10, CLI_PATH_MAX = 4096, CLI_MIRRORS = 2 };
+enum { CLI_CLASSES_MAX = 10 };
 
 /* A row of datasets.def. */
 typedef struct cli_dataset_info {
@@ -43,8 +41,6 @@ int cli_dataset_place(an_ctx *ctx, const char *preset, const char *data, cli_pla
 
 /* The folder of the Debian package, if all is in it. Tests put ANNEAL_TEST_ROOT in front, to be without the package. */
 bool cli_package_dir(const cli_dataset_info *info, char *out, size_t size);
-/* The folder for downloads: $XDG_CACHE_HOME/anneal or ~/.cache/anneal; false without a home. */
-bool cli_cache_dir(char *out, size_t size);
 /* The path of a file in dir, plain or .gz, whichever is there (plain first); false if neither is. */
 bool cli_dataset_path(const char *dir, cli_file file, char *out, size_t size);
 /* Does dir hold all four? missing (may be NULL) gets the name of one that it lacks. */
@@ -65,6 +61,7 @@ typedef struct cli_images {
 /* What a model takes: anything else in the files is an error. */
 typedef struct cli_want {
     uint32_t features, classes;
+    void (*synthesize)(uint64_t seed, uint32_t i, uint8_t *pixels, uint8_t *label); /* NULL: bright spots */
 } cli_want;
 
 /* Both splits from a place; fini both whatever is returned. */
@@ -78,7 +75,7 @@ int cli_loader_start(const cli_place *place, cli_want want, cli_loader **out, cl
 int cli_loader_wait(cli_loader *l, const cli_images **out, cli_error *e);
 void cli_loader_destroy(cli_loader *l); /* waits too; NULL is a no-op */
 
-/* Copies the rows order[0..n) of a split, labels widened to int32; rows n..batch are cleared. */
+/* Copies the rows order[0..n) of a split, labels widened to int32; rows n..batch are cleared. labels may be NULL. */
 void cli_batch(const cli_images *from, const uint32_t *order, uint32_t n, uint32_t batch, uint8_t *images, int32_t *labels);
 
 #endif

@@ -74,8 +74,12 @@ static int make_split(uint64_t seed, uint32_t n, cli_want want, cli_images *x, c
     if (!x->made) return cli_fail(e, AN_ERR_NOMEM, "out of memory for synthetic data");
     uint8_t *pixels = x->made, *labels = x->made + (size_t)n * f;
     uint64_t state = seed;
-    for (size_t i = 0; i < (size_t)n * f; i++) pixels[i] = (uint8_t)(draw(&state) % 90);
-    for (uint32_t i = 0; i < n; i++) {
+    if (want.synthesize) {
+        for (uint32_t i = 0; i < n; i++) want.synthesize(seed, i, pixels + (size_t)i * f, labels + i);
+    } else {
+        for (size_t i = 0; i < (size_t)n * f; i++) pixels[i] = (uint8_t)(draw(&state) % 90);
+    }
+    for (uint32_t i = 0; i < n && !want.synthesize; i++) {
         labels[i] = (uint8_t)(draw(&state) % want.classes);
         uint64_t pattern = labels[i]; /* its own stream: the same spots each time */
         for (int k = 0; k < SYNTHETIC_SPOTS; k++) {
@@ -167,8 +171,8 @@ void cli_batch(const cli_images *from, const uint32_t *order, uint32_t n, uint32
     const size_t f = from->features;
     for (uint32_t i = 0; i < n; i++) {
         memcpy(images + i * f, from->pixels + order[i] * f, f);
-        labels[i] = from->labels[order[i]];
+        if (labels) labels[i] = from->labels[order[i]];
     }
     memset(images + n * f, 0, (batch - n) * f);
-    memset(labels + n, 0, (batch - n) * sizeof *labels);
+    if (labels) memset(labels + n, 0, (batch - n) * sizeof *labels);
 }

@@ -27,7 +27,7 @@ static const struct {
 /* Room for any verb's arguments, aligned for all of them. */
 typedef union args_room {
     max_align_t align;
-    char bytes[512];
+    char bytes[1024];
 } args_room;
 
 static void print_help(FILE *out)
@@ -80,9 +80,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < CLI_COUNT(verbs); i++) {
         if (strcmp(verbs[i]->name, word) != 0) continue;
         if (wants_help) {
-            cli_print_help(stdout, verbs[i]);
+            cli_print_help(stdout, verbs[i], NULL);
             return cli_finish(0);
         }
+        if (verbs[i]->args_size > sizeof args) return cli_usage_error("the verb '%s' has more arguments than there is room for", word);
         const int code = cli_parse(verbs[i], argc - 2, argv + 2, args.bytes);
         return code >= 0 ? code : cli_finish(verbs[i]->run(args.bytes));
     }

@@ -1,9 +1,10 @@
 /* session.c - see session.h. */
 #include "session.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { NAMES_MAX = 32 };
+enum { NAMES_MAX = 32, EVAL_BATCH = 500, EVAL_SEQUENCES = 32, SHAKESPEARE_TOKENS = 65 };
 
 /* "unknown device 'cpuu'; did you mean 'cpu'?" as an error value. */
 static int unknown(cli_error *e, const char *what, const char *typed, const char *const *words, size_t n)
@@ -14,17 +15,6 @@ static int unknown(cli_error *e, const char *what, const char *typed, const char
     for (size_t i = 0, at = 0; i < n && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", words[i]);
     return cli_fail(e, AN_ERR_ARG, "unknown %s '%s'; there is: %s", what, typed, list);
-}
-
-const model *cli_find_model(const char *name, cli_error *e)
-{
-    const char *words[NAMES_MAX];
-    size_t n = 0;
-    const model *m = model_find(name);
-    if (m) return m;
-    for (size_t i = 0; i < model_count() && n < NAMES_MAX; i++) words[n++] = model_get(i)->name;
-    unknown(e, "model", name, words, n);
-    return NULL;
 }
 
 static int check_device(const char *name, cli_error *e)
@@ -39,19 +29,43 @@ static int check_device(const char *name, cli_error *e)
     return unknown(e, "device", name, words, n);
 }
 
-int cli_session_open(cli_session *s, const char *name, const char *device, const model_options *options, cli_error *e)
+/* The preset, and over it what was typed. */
+static int resolve(const model *m, const cli_model_args *a, const cli_data *data, model_options *o, cli_error *e)
+{
+    if (!model_defaults(m, a->preset, o)) {
+        const char *words[MODEL_PRESETS_MAX];
+        for (uint32_t i = 0; i < m->npresets; i++) words[i] = m->presets[i].name;
+        return unknown(e, "preset", a->preset, words, m->npresets);
+    }
+    for (uint32_t i = 0; i < MODEL_VALUES_MAX; i++)
+        if (!isnan(a->values[i])) o->values[i] = a->values[i];
+    if (!isnan(a->values[MODEL_EPOCHS]) && isnan(a->values[MODEL_STEPS])) o->values[MODEL_STEPS] = 0;
+    if (a->optimizer && strcmp(a->optimizer, o->optimizer) != 0) {
+        o->optimizer = a->optimizer;
+        if (isnan(a->values[MODEL_LR])) o->values[MODEL_LR] = 0; /* the preset's is for another */
+    }
+    if (a->schedule) o->schedule = a->schedule;
+    if (a->precision) o->precision = a->precision;
+    o->seed = a->seed;
+    o->eval_batch = m->data == MODEL_TEXT ? EVAL_SEQUENCES : EVAL_BATCH;
+    o->vocab = data && data->text.nvocab ? data->text.nvocab : SHAKESPEARE_TOKENS;
+    return 0;
+}
+
+int cli_session_open(cli_session *s, const cli_model_args *a, const cli_data *data, cli_error *e)
 {
     memset(s, 0, sizeof *s);
-    s->model = cli_find_model(name, e);
+    s->model = cli_find_model(a->model, e);
     if (!s->model) return e->code;
-    if (device && check_device(device, e)) return e->code;
+    if (a->device && check_device(a->device, e)) return e->code;
+    if (resolve(s->model, a, data, &s->options, e)) return e->code;
     if (an_ctx_create(NULL, &s->ctx)) return cli_fail(e, AN_ERR_NOMEM, "out of memory");
     if (an_graph_create(s->ctx, &s->graph)) return cli_fail_ctx(e, s->ctx);
-    if (an_graph_set_device(s->graph, device)) return cli_fail_ctx(e, s->ctx);
+    if (an_graph_set_device(s->graph, a->device)) return cli_fail_ctx(e, s->ctx);
     const an_device *opened = an_graph_device(s->graph);
     if (!opened) return cli_fail_ctx(e, s->ctx);
     s->device = an_device_name(opened);
-    if (model_build(s->model, s->graph, options, &s->m)) return cli_fail_ctx(e, s->ctx);
+    if (model_build(s->model, s->graph, &s->options, &s->m)) return cli_fail_ctx(e, s->ctx);
     return 0;
 }
 
@@ -60,4 +74,13 @@ void cli_session_close(cli_session *s)
     an_graph_destroy(s->graph);
     an_ctx_destroy(s->ctx);
     memset(s, 0, sizeof *s);
+}
+
+void cli_session_recipe(const cli_session *s, char *text, size_t size)
+{
+    const model_options *o = &s->options;
+    const bool constant = strcmp(o->schedule, "constant") == 0, f32 = strcmp(o->precision, "f32") == 0;
+    snprintf(text, size, "%s, lr %g%s%s, batch %lld, %s%sseed %llu", o->optimizer, s->m.lr, constant ? "" : " ",
+             constant ? "" : o->schedule, (long long)model_size(o, MODEL_BATCH), f32 ? "" : o->precision, f32 ? "" : ", ",
+             (unsigned long long)o->seed);
 }

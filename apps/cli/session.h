@@ -3,42 +3,54 @@
 #define CLI_SESSION_H
 
 #include "cli.h"
+#include "data.h"
 #include "model.h"
 
 #include <anneal/device.h>
+
+/* What the command line says about a model; part of a verb's arguments. */
+typedef struct cli_model_args {
+    const char *model, *device, *data, *preset, *optimizer, *schedule, *precision;
+    uint64_t seed;
+    double values[MODEL_VALUES_MAX]; /* NAN: as the preset has it */
+} cli_model_args;
 
 typedef struct cli_session {
     an_ctx *ctx;
     an_graph *graph;
     const model *model;
     const char *device;
+    model_options options;
     model_graphs m;
 } cli_session;
 
-/* Checks both names ("did you mean"), opens the device and builds the model's graphs. device NULL: the default. Returns 0, or
- * a code with the sentence in e; close whatever is returned. */
-int cli_session_open(cli_session *s, const char *model, const char *device, const model_options *options, cli_error *e);
+/* Checks names ("did you mean"), opens the device and builds the model's graphs. data, which may be NULL, tells how many
+ * tokens there are. Returns 0, or a code with the sentence in e; close whatever is returned. */
+int cli_session_open(cli_session *s, const cli_model_args *args, const cli_data *data, cli_error *e);
 void cli_session_close(cli_session *s);
 
 /* The model of that name, or NULL with the sentence in e. */
 const model *cli_find_model(const char *name, cli_error *e);
 
-/* The default batches. */
-enum { CLI_BATCH = 64, CLI_EVAL_BATCH = 500 };
+/* "adam, lr 0.001, batch 64, seed 0". */
+void cli_session_recipe(const cli_session *s, char *text, size_t size);
 
-/* Rows of option tables that several verbs share; s is the verb's struct. */
-#define CLI_OPTION_DEVICE(s)                                                                                           \
-    {"device", CLI_TEXT, offsetof(s, device), "NAME", NULL, "where it runs: cpu (the default), interp (slow: the oracle)", 0, \
-     0, NULL}
-#define CLI_OPTION_DATA(s)                                                                                             \
-    {"data", CLI_TEXT, offsetof(s, data), "DIR", NULL,                                                                 \
-     "a folder with four IDX files, plain or .gz; or fashion-mnist, mnist, synthetic", 0, 0, NULL}
-#define CLI_OPTION_BATCH(s)                                                                                            \
-    {"batch", CLI_WHOLE, offsetof(s, batch), "N", "64", "images in a step", 1, 65536, NULL}
-#define CLI_OPTION_SEED(s)                                                                                             \
-    {"seed", CLI_WHOLE, offsetof(s, seed), "N", "0", "of parameters and shuffling: same seed, same numbers", 0,        \
-     9007199254740992.0, NULL}
-#define CLI_OPTION_OPTIMIZER(s)                                                                                        \
-    {"optimizer", CLI_CHOICE, offsetof(s, optimizer), "NAME", "adam", "how parameters are updated", 0, 0, "adam adamw sgd"}
+/* What --help and the parser know of models. */
+extern const cli_extra cli_models;
+
+/* A verb about a model: s is its struct of arguments, which has a cli_model_args m. */
+#define CLI_VERB_OF_MODEL(s)                                                                                           \
+    .operand = "MODEL", .operand_offset = offsetof(s, m.model), .extra = &cli_models,                                  \
+    .extra_offset = offsetof(s, m.values), .nextra = MODEL_VALUES_MAX, .args_size = sizeof(s)
+#define CLI_OPTIONS_OF_MODEL(s)                                                                                        \
+    {"preset", CLI_TEXT, offsetof(s, m.preset), "NAME", NULL, "the model's sizes and recipe: see above", 0, 0, NULL},  \
+        {"optimizer", CLI_CHOICE, offsetof(s, m.optimizer), "NAME", NULL, "how parameters are updated", 0, 0,          \
+         "adam adamw sgd"},                                                                                            \
+        {"seed", CLI_WHOLE, offsetof(s, m.seed), "N", "0", "of parameters, order and draws: same seed, same numbers",  \
+         0, 9007199254740992.0, NULL},                                                                                 \
+        {"device", CLI_TEXT, offsetof(s, m.device), "NAME", NULL,                                                      \
+         "where it runs: cpu (the default), interp (slow: the oracle)", 0, 0, NULL},                                   \
+        {"data", CLI_TEXT, offsetof(s, m.data), "PATH", NULL,                                                          \
+         "images: a folder of IDX files, or fashion-mnist, mnist, synthetic; text: a file, or tinyshakespeare", 0, 0, NULL}
 
 #endif

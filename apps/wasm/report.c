@@ -136,8 +136,8 @@ static an_status write_batch(const model *m, const model_graphs *gr, int64_t bat
             pixels[i] = (uint8_t)(state >> 24);
         }
         for (size_t i = 0; i < nlabels; i++) labels[i] = (int32_t)((i * 7 + (size_t)step) % m->classes);
-        st = an_tensor_write(gr->images, pixels, npixels);
-        if (!st) st = an_tensor_write(gr->labels, labels, nlabels * sizeof *labels);
+        st = an_tensor_write(gr->inputs[0], pixels, npixels);
+        if (!st) st = an_tensor_write(gr->inputs[1], labels, nlabels * sizeof *labels);
     }
     free(pixels);
     free(labels);
@@ -188,7 +188,12 @@ an_status report_model(an_ctx *ctx, const char *name, int64_t batch, int steps, 
     an_plan *plan = NULL;
     model_graphs graphs = {0};
     if (!m) return an_fail(ctx, AN_ERR_ARG, "there is no model '%s'", name);
-    const model_options options = {.batch = batch, .eval_batch = batch, .seed = seed, .optimizer = "adam"};
+    model_options options = {0};
+    if (m->data != MODEL_IMAGES) return an_fail(ctx, AN_ERR_UNSUPPORTED, "the model '%s' is not one of images", name);
+    model_defaults(m, NULL, &options);
+    options.values[MODEL_BATCH] = (double)batch;
+    options.eval_batch = batch;
+    options.seed = seed;
     an_status st = an_graph_create(ctx, &g);
     if (!st) st = an_graph_set_device(g, "interp");
     if (!st) st = model_build(m, g, &options, &graphs);
@@ -200,7 +205,7 @@ an_status report_model(an_ctx *ctx, const char *name, int64_t batch, int steps, 
     put_field(&o, "model", name);
     putf(&o, ", \"parameter_count\": %" PRId64 ", ", an_module_nparams(graphs.net));
     st = put_graph(&o, g, &graphs);
-    if (!st) st = an_optim_plan(graphs.optim, &graphs.loss, 1, trace, &plan);
+    if (!st) st = model_plan(&graphs, trace, &plan);
     if (st) goto done;
     put_passes(&o, trace);
     st = put_kernels(&o, plan);

@@ -1,4 +1,4 @@
-/* io.h - files: whole reads with limits, atomic writes, IDX arrays, SHA-256, downloads, and the order in which training
+/* io.h - files: whole reads with limits, atomic writes, IDX arrays, texts, SHA-256, downloads, and the order in which training
  * visits a data set. Nothing here knows of graphs.
  *
  * Paths are UTF-8 or whatever the system takes; they appear in error sentences as they were given. */
@@ -103,6 +103,32 @@ AN_API bool an_download_is_offline(void); /* ANNEAL_OFFLINE is set, and not to "
 /* Fills out with a permutation of 0..n-1 that depends on seed, epoch and n alone: Fisher-Yates driven by the Threefry-2x32
  * counter generator (20 rounds) under key seed, counter (epoch, draw). */
 AN_API void an_shuffle(uint64_t seed, uint32_t epoch, uint32_t n, uint32_t *out);
+/* Draw number (step, row) of 0..n-1, with replacement, n >= 1: of the four numbers alone, so any step can be drawn at any time. */
+AN_API uint32_t an_sample(uint64_t seed, uint64_t step, uint32_t row, uint32_t n);
+
+/* --- text as tokens -------------------------------------------------------------------------------- */
+/* A text and its alphabet: token k is the character chars[k]. The caller's: an_text_fini. */
+typedef struct an_text {
+    an_ctx *ctx;
+    uint32_t *chars; /* code points, rising, nvocab of them */
+    uint32_t nvocab;
+    int32_t *tokens; /* n of them */
+    size_t n;
+} an_text;
+
+/* Reads a UTF-8 file of at most nbytes_max bytes (0: 256 MiB). Errors: AN_ERR_IO, AN_ERR_LIMIT; AN_ERR_FORMAT for bytes that
+ * are not UTF-8, with the first one's place, and for a text of nothing; AN_ERR_NOMEM. *out is written only on success. */
+AN_API an_status an_text_load(an_ctx *ctx, const char *path, size_t nbytes_max, an_text *out);
+/* The same from memory; name stands for the path in sentences. */
+AN_API an_status an_text_parse(an_ctx *ctx, const char *name, const void *utf8, size_t nbytes, an_text *out);
+/* An alphabet without a text, from its characters in UTF-8: what a checkpoint kept of one. */
+AN_API an_status an_text_alphabet(an_ctx *ctx, const char *name, const void *utf8, size_t nbytes, an_text *out);
+AN_API void an_text_fini(an_text *t);
+/* utf8 as tokens of t's alphabet: *n of them, into out unless that is NULL (call twice).
+ * Errors: AN_ERR_FORMAT for what is no UTF-8, AN_ERR_ARG for a character that the alphabet lacks. */
+AN_API an_status an_text_encode(const an_text *t, const char *utf8, int32_t *out, size_t *n);
+/* The character of a token as UTF-8, ended by a 0 byte; returns its bytes, 0 for a number that is no token. */
+AN_API size_t an_text_decode(const an_text *t, int32_t token, char out[5]);
 
 #ifdef __cplusplus
 }

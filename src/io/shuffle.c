@@ -20,3 +20,14 @@ void an_shuffle(uint64_t seed, uint32_t epoch, uint32_t n, uint32_t *out)
         out[j] = kept;
     }
 }
+
+uint32_t an_sample(uint64_t seed, uint64_t step, uint32_t row, uint32_t n)
+{
+    /* "draw" apart from the keys of an_shuffle; steps beyond 2^32 have keys of their own */
+    const uint32_t key[2] = {(uint32_t)seed ^ 0x64726177u, (uint32_t)(seed >> 32) + (uint32_t)(step >> 32)};
+    const uint32_t ctr[2] = {(uint32_t)step, row};
+    uint32_t r[2];
+    an_threefry(key, ctr, r);
+    const uint64_t low = ((uint64_t)r[1] * n) >> 32;
+    return (uint32_t)(((uint64_t)r[0] * n + low) >> 32);
+}

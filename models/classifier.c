@@ -1,0 +1,23 @@
+/* classifier.c - the graphs that every classifier of images shares. Images go to the device as bytes and are scaled there. */
+#include "model.h"
+
+an_tensor *model_scaled(an_tensor *bytes)
+{
+    return an_mul_scalar(an_sub_scalar(an_cast(bytes, AN_F32), 64.0), 1.0 / 85.0);
+}
+
+an_status model_build_classifier(const model *m, an_graph *g, const model_options *o, model_graphs *out)
+{
+    an_init init = {.graph = g, .seed = o->seed};
+    const int64_t batch = model_size(o, MODEL_BATCH);
+    out->net = m->net(&init, an_rng_from_seed(g, o->seed), o);
+    out->eval_inputs[0] = an_tensor_from_host(g, AN_U8, AN_DIMS(o->eval_batch, m->features), NULL);
+    an_module_train(out->net, false);
+    out->eval = an_module_forward(out->net, model_scaled(out->eval_inputs[0])); /* (eval_batch, classes) */
+    out->inputs[0] = an_tensor_from_host(g, AN_U8, AN_DIMS(batch, m->features), NULL);
+    out->inputs[1] = an_tensor_from_host(g, AN_I32, AN_DIMS(batch), NULL);
+    an_module_train(out->net, true);
+    out->loss = an_cross_entropy(an_module_forward(out->net, model_scaled(out->inputs[0])), out->inputs[1], NULL);
+    if (!out->eval || !out->loss) return an_ctx_status(an_graph_ctx(g));
+    return model_minimize(o, out);
+}
