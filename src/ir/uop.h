@@ -60,7 +60,11 @@ typedef enum an_range_kind {
     AN_RANGE_UPCAST, /* to be unrolled into copies (codegen/expand.c) */
     AN_RANGE_UNROLL, /* a reduce range to be unrolled */
     AN_RANGE_VECTOR, /* to become vector lanes */
-    AN_RANGE_THREAD  /* outermost, split among threads */
+    AN_RANGE_THREAD, /* outermost, split among threads */
+    AN_RANGE_GLOBAL, /* outermost, spread over the workgroups of a GPU (backend/webgpu/wgsl/wgsl.h) */
+    AN_RANGE_LOCAL,  /* over the threads of a workgroup */
+    AN_RANGE_GROUP,  /* a loop dealt to the threads of a workgroup */
+    AN_RANGE_STAGE   /* likewise, to fill workgroup memory */
 } an_range_kind;
 
 /* --- the node ---------------------------------------------------------------------------------- */

@@ -1,0 +1,113 @@
+/* emit.h - what the files of this folder share while they write one shader.
+ *
+ * Every lane of every node is a scalar of the shader: `let v12 = ...` for node 12 of the list, `v12_3` for its lane 3.
+ * In registers: bool; i32 for signed integers of up to 32 bits and for index; u32 for unsigned ones; vec2<u32> (low, high)
+ * for 64-bit ones; f32 for f32 and every narrower float, a narrow one always holding a value its dtype can hold.
+ *
+ * What WGSL leaves open (infinities, NaN, division by zero, wide shifts, rounding) goes through functions of our own, named
+ * an_*; prelude.c has their text and adds those a shader uses. */
+#ifndef AN_BACKEND_WGSL_EMIT_H
+#define AN_BACKEND_WGSL_EMIT_H
+
+#include "backend/webgpu/wgsl/wgsl.h"
+#include "base/idmap.h"
+#include "ir/uop.h"
+#include "rewrite/bounds.h"
+
+/* How values of a dtype are held. */
+typedef enum wgsl_class { WGSL_BOOL, WGSL_I32, WGSL_U32, WGSL_I64, WGSL_U64, WGSL_F32, WGSL_NCLASSES } wgsl_class;
+
+/* How a buffer is declared. */
+typedef enum wgsl_access {
+    WGSL_PLAIN,  /* array of the dtype's own 4- or 8-byte type */
+    WGSL_VEC4,   /* array<vec4<..>>: every vector access is four aligned elements */
+    WGSL_HALF,   /* array<f16> */
+    WGSL_PACKED, /* array<u32>, several elements a word; stores are of whole words */
+    WGSL_ATOMIC  /* array<atomic<u32>>: several elements a word, which other threads may be writing */
+} wgsl_access;
+
+typedef struct wgsl_param {
+    wgsl_access access;
+    bool used, read, written;
+    an_dtype dtype;
+    uint32_t nvec, nscalar; /* accesses of each sort, while choosing */
+    bool sub_word;          /* a store of less than a word */
+} wgsl_param;
+
+/* An open loop of the list. */
+typedef struct wgsl_loop {
+    an_uop range;
+    uint32_t nclose; /* braces to close at its end */
+    size_t first_set; /* accs set inside it begin here in sets */
+} wgsl_loop;
+
+/* A workgroup buffer, by its number. */
+typedef struct wgsl_local {
+    an_uop node;
+    an_dtype dtype;
+    int64_t nelem;
+    bool vec4;
+} wgsl_local;
+
+typedef struct wgsl_emit {
+    an_ctx *ctx;
+    const an_kernel *kernel;
+    an_graph *g;
+    const an_wgsl_caps *caps;
+    an_wgsl *out;
+    an_str body;
+    uint32_t depth;      /* of indentation */
+    an_idmap at;         /* node -> 1 + place in the list */
+    uint32_t *shift;     /* by place: an index is a multiple of 2 to this */
+    an_bounds_memo bounds;
+    wgsl_param params[AN_KERNEL_PARAM_MAX];
+    AN_VEC(wgsl_loop) loops;
+    AN_VEC(wgsl_local) locals;
+    an_uop_vec sets;     /* every ACC_SET so far */
+    an_str shared;       /* declarations of workgroup memory that joins take */
+    uint32_t nthreads;   /* of a workgroup */
+    uint32_t lanes;      /* of these, those that share one LOCAL iteration: GROUP loops are dealt to them */
+    bool staging;        /* between the first STAGE loop of a row and the barrier after the last */
+    bool by_group;       /* a GLOBAL iteration is a workgroup, else a thread */
+    bool has_global;
+    uint32_t nglobal_open;  /* GLOBAL loops now open */
+    uint32_t ntemps;
+    bool uses_inf;
+    an_status st;        /* the first failure */
+} wgsl_emit;
+
+/* names.c: operands as text */
+enum { WGSL_OPERAND_MAX = 96 };
+wgsl_class wgsl_class_of(an_dtype dtype);
+const char *wgsl_type_name(an_dtype dtype);
+bool wgsl_is_narrow(an_dtype dtype); /* a float narrower than f32 */
+void wgsl_operand(wgsl_emit *e, an_uop u, uint32_t lane, char *text); /* WGSL_OPERAND_MAX chars */
+void wgsl_literal(wgsl_emit *e, an_dtype dtype, an_scalar v, char *text);
+/* A line of the body, indented. */
+void wgsl_line(wgsl_emit *e, const char *fmt, ...) AN_PRINTF(2, 3);
+/* Defines lane `lane` of u by an expression. */
+void wgsl_define(wgsl_emit *e, an_uop u, uint32_t lane, const char *expr);
+uint32_t wgsl_place(const wgsl_emit *e, an_uop u);
+an_status wgsl_unsupported(wgsl_emit *e, an_uop u, const char *why);
+
+/* arith.c */
+an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u);
+an_status wgsl_emit_hreduce(wgsl_emit *e, an_uop u);
+/* op on two operands of dtype, as an expression; false if there is none. */
+bool wgsl_binary(wgsl_emit *e, an_op op, an_dtype dtype, const char *x, const char *y, char *expr, size_t size);
+
+/* memory.c */
+an_status wgsl_scan_memory(wgsl_emit *e); /* how each buffer is to be declared */
+an_status wgsl_emit_load(wgsl_emit *e, an_uop u);
+an_status wgsl_emit_store(wgsl_emit *e, an_uop u);
+void wgsl_declare_memory(wgsl_emit *e, an_str *out);
+
+/* flow.c */
+an_status wgsl_plan_flow(wgsl_emit *e); /* the workgroup, and how many there are */
+an_status wgsl_emit_range(wgsl_emit *e, an_uop u);
+an_status wgsl_emit_end(wgsl_emit *e, an_uop u);
+
+/* prelude.c: appends the functions that body calls, with those they call. */
+void wgsl_prelude(wgsl_emit *e, const char *body, an_str *out);
+
+#endif

@@ -1,0 +1,306 @@
+/* flow.c - loops: which are workgroups, which are threads, and what threads tell each other. */
+#include "backend/webgpu/wgsl/emit.h"
+
+#include <stdio.h>
+
+enum { THREADS_FLAT = 64, THREADS_GROUP_MAX = 256, THREADS_GROUP_MIN = 32 };
+
+static an_range_kind kind_of(const wgsl_emit *e, an_uop range)
+{
+    return an_range_kind_of(an_uop_arg(e->g, range));
+}
+
+static void put_code(wgsl_emit *e, an_op op, int64_t value)
+{
+    an_wgsl *w = e->out;
+    if (w->ngroups_code == AN_WGSL_CODE_MAX) {
+        if (!e->st)
+            e->st = an_fail(e->ctx, AN_ERR_LIMIT, "webgpu: kernel %s: the number of its workgroups is too long an expression of "
+                                                  "its symbolic dimensions", e->kernel->name);
+        return;
+    }
+    w->groups[w->ngroups_code++] = (an_wgsl_code){(uint8_t)op, value};
+}
+
+/* The bound of a loop, in postfix: sources before users, each written out where it is used. */
+static void put_bound(wgsl_emit *e, an_uop bound)
+{
+    AN_VEC(an_uop) stack = {0}, done = {0}; /* done: opened before, so that its sources are out */
+    if (!an_vec_push(e->ctx, &stack, bound)) e->st = AN_ERR_NOMEM;
+    while (stack.len && !e->st) {
+        const an_uop u = stack.data[stack.len - 1];
+        const an_op op = an_uop_op(e->g, u);
+        int64_t v = 0;
+        stack.len--;
+        if (done.len && an_uop_eq(done.data[done.len - 1], u)) { /* its sources are out */
+            done.len--;
+            put_code(e, op, 0);
+        } else if (an_uop_int(e->g, u, &v)) {
+            put_code(e, AN_OP_CONST, v);
+        } else if (op == AN_OP_VAR) {
+            uint32_t at = 0;
+            while (at < e->kernel->nvars && !an_uop_eq(e->kernel->vars[at], u)) at++;
+            put_code(e, AN_OP_VAR, at);
+        } else if (op == AN_OP_ADD || op == AN_OP_MUL || op == AN_OP_FLOORDIV || op == AN_OP_FLOORMOD || op == AN_OP_IDIV ||
+                   op == AN_OP_IMOD || op == AN_OP_MAX || op == AN_OP_MIN || op == AN_OP_SHR) {
+            if (!an_vec_push(e->ctx, &done, u) || !an_vec_push(e->ctx, &stack, u) ||
+                !an_vec_push(e->ctx, &stack, an_uop_src(e->g, u, 1)) || !an_vec_push(e->ctx, &stack, an_uop_src(e->g, u, 0)))
+                e->st = AN_ERR_NOMEM;
+        } else {
+            e->st = wgsl_unsupported(e, u, "no loop over workgroups has such a bound");
+        }
+    }
+    an_vec_fini(e->ctx, &stack);
+    an_vec_fini(e->ctx, &done);
+}
+
+/* The GLOBAL loops opened one in the other from place i on. */
+static size_t global_chain(const wgsl_emit *e, size_t i, an_uop *chain, size_t max)
+{
+    size_t n = 0;
+    for (; i < e->kernel->nlinear; i++) {
+        const an_uop u = e->kernel->linear[i];
+        const an_op op = an_uop_op(e->g, u);
+        if (op == AN_OP_END || (op == AN_OP_RANGE && kind_of(e, u) != AN_RANGE_GLOBAL)) break;
+        if (op == AN_OP_RANGE && n < max) chain[n++] = u;
+    }
+    return n;
+}
+
+enum { CHAIN_MAX = 16 };
+
+an_status wgsl_plan_flow(wgsl_emit *e)
+{
+    int64_t group_most = 0, local = 1, local_most = 1;
+    uint32_t depth = 0, nests = 0;
+    bool group = false, stage = false;
+    for (size_t i = 0; i < e->kernel->nlinear && !e->st; i++) {
+        const an_uop u = e->kernel->linear[i];
+        const an_op op = an_uop_op(e->g, u);
+        if (op == AN_OP_END) {
+            depth--;
+            if (depth == 0) local = 1;
+        }
+        if (op != AN_OP_RANGE) continue;
+        int64_t n = -1;
+        (void)an_uop_int(e->g, an_uop_src(e->g, u, 0), &n);
+        switch (kind_of(e, u)) {
+        case AN_RANGE_GLOBAL:
+            e->has_global = true;
+            if (depth == 0) {
+                an_uop chain[CHAIN_MAX];
+                const size_t len = global_chain(e, i, chain, CHAIN_MAX);
+                for (size_t k = 0; k < len; k++) {
+                    put_bound(e, an_uop_src(e->g, chain[k], 0));
+                    if (k) put_code(e, AN_OP_MUL, 0);
+                }
+                if (nests++) put_code(e, AN_OP_MAX, 0);
+            }
+            break;
+        case AN_RANGE_LOCAL:
+            local *= n;
+            if (local > local_most) local_most = local;
+            break;
+        case AN_RANGE_GROUP:
+            group = true;
+            if (n < 0 || n > group_most) group_most = n < 0 ? INT64_MAX : n;
+            break;
+        case AN_RANGE_STAGE: stage = true; break;
+        default: break;
+        }
+        depth++;
+    }
+    e->by_group = group || stage || local_most > 1;
+    uint32_t lanes = 1;
+    if (group)
+        for (lanes = THREADS_GROUP_MIN; lanes < THREADS_GROUP_MAX && (int64_t)lanes < group_most;) lanes *= 2;
+    while (lanes > 1 && (int64_t)lanes * local_most > (int64_t)e->caps->max_invocations) lanes /= 2;
+    e->nthreads = e->by_group ? (uint32_t)local_most * lanes : e->has_global ? THREADS_FLAT : 1;
+    while (!e->by_group && e->nthreads > e->caps->max_invocations) e->nthreads /= 2;
+    e->lanes = lanes;
+    e->out->size[0] = e->nthreads;
+    e->out->size[1] = e->out->size[2] = 1;
+    if (e->nthreads > e->caps->max_invocations || e->nthreads > e->caps->max_size[0])
+        return an_fail(e->ctx, AN_ERR_LIMIT, "webgpu: kernel %s wants workgroups of %u threads; the device has %u at most",
+                       e->kernel->name, e->nthreads, e->caps->max_invocations);
+    if (!e->has_global) put_code(e, AN_OP_CONST, 1);
+    if (e->has_global && !e->by_group) { /* one thread an iteration */
+        put_code(e, AN_OP_CONST, e->nthreads - 1);
+        put_code(e, AN_OP_ADD, 0);
+        put_code(e, AN_OP_CONST, e->nthreads);
+        put_code(e, AN_OP_FLOORDIV, 0);
+    }
+    return e->st;
+}
+
+/* The product of the bounds of ranges from..n-1, as text: "(64u * 10u)". */
+static void product(wgsl_emit *e, const an_uop *ranges, size_t from, size_t n, char *text, size_t size)
+{
+    int64_t known = 1;
+    char x[WGSL_OPERAND_MAX];
+    text[0] = '\0';
+    for (size_t k = from; k < n; k++) {
+        int64_t v = 0;
+        const an_uop bound = an_uop_src(e->g, ranges[k], 0);
+        if (an_uop_int(e->g, bound, &v)) {
+            known *= v;
+            continue;
+        }
+        wgsl_operand(e, bound, 0, x);
+        const size_t len = strlen(text);
+        (void)snprintf(text + len, size - len, "%su32(%s)", len ? " * " : "", x);
+    }
+    const size_t len = strlen(text);
+    if (known != 1 || !len) (void)snprintf(text + len, size - len, "%s%lldu", len ? " * " : "", (long long)known);
+}
+
+static void deal(wgsl_emit *e, const an_uop *chain, size_t k, size_t n, const char *from)
+{
+    char inner[256], own[256];
+    product(e, chain, k + 1, n, inner, sizeof inner);
+    product(e, chain, k, k + 1, own, sizeof own);
+    const bool last = k + 1 == n;
+    const char *const div = last ? "" : " / (", *const close = last ? "" : ")";
+    if (k == 0)
+        wgsl_line(e, "let v%u = i32(%s%s%s%s);", wgsl_place(e, chain[k]), from, div, last ? "" : inner, close);
+    else
+        wgsl_line(e, "let v%u = i32((%s%s%s%s) %% (%s));", wgsl_place(e, chain[k]), from, div, last ? "" : inner, close, own);
+}
+
+/* The loops of one kind around and at u that are nested directly: for the outermost, all that follow. */
+static size_t chain_of(const wgsl_emit *e, an_uop u, an_range_kind kind, an_uop *chain, size_t *at)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->loops.len; i++)
+        if (kind_of(e, e->loops.data[i].range) == kind && n < CHAIN_MAX) chain[n++] = e->loops.data[i].range;
+    *at = n;
+    size_t place = wgsl_place(e, u);
+    for (; place < e->kernel->nlinear && n < CHAIN_MAX; place++) {
+        const an_uop v = e->kernel->linear[place];
+        const an_op op = an_uop_op(e->g, v);
+        if (op == AN_OP_END || (op == AN_OP_RANGE && kind_of(e, v) != kind)) break;
+        if (op == AN_OP_RANGE) chain[n++] = v;
+    }
+    return n;
+}
+
+static bool follows_stage(const wgsl_emit *e, size_t place)
+{
+    for (size_t i = place + 1; i < e->kernel->nlinear; i++) {
+        const an_uop u = e->kernel->linear[i];
+        const an_op op = an_uop_op(e->g, u);
+        if (op == AN_OP_END || op == AN_OP_LOAD || op == AN_OP_STORE) return false;
+        if (op == AN_OP_RANGE) return kind_of(e, u) == AN_RANGE_STAGE;
+    }
+    return false;
+}
+
+an_status wgsl_emit_range(wgsl_emit *e, an_uop u)
+{
+    const an_range_kind kind = kind_of(e, u);
+    const uint32_t place = wgsl_place(e, u);
+    wgsl_loop loop = {u, 0, e->sets.len};
+    char bound[WGSL_OPERAND_MAX], total[256];
+    an_uop chain[CHAIN_MAX];
+    size_t at = 0;
+    wgsl_operand(e, an_uop_src(e->g, u, 0), 0, bound);
+    switch (kind) {
+    case AN_RANGE_GLOBAL: {
+        const size_t n = chain_of(e, u, kind, chain, &at);
+        if (at == 0) {
+            product(e, chain, 0, n, total, sizeof total);
+            wgsl_line(e, "if (%s < %s) {", e->by_group ? "group" : "tid", total);
+            e->depth++;
+            loop.nclose = 1;
+        }
+        deal(e, chain, at, n, e->by_group ? "group" : "tid");
+        e->nglobal_open++;
+        break;
+    }
+    case AN_RANGE_LOCAL: {
+        const size_t n = chain_of(e, u, kind, chain, &at);
+        deal(e, chain, at, n, e->lanes > 1 ? "row" : "lid");
+        break;
+    }
+    case AN_RANGE_GROUP:
+        wgsl_line(e, "for (var v%u = i32(%s); v%u < %s; v%u += %u) {", place, e->lanes == e->nthreads ? "lid" : "lane", place, bound,
+                  place, e->lanes);
+        e->depth++;
+        loop.nclose = 1;
+        break;
+    case AN_RANGE_STAGE:
+        if (!e->staging) wgsl_line(e, "workgroupBarrier();");
+        e->staging = true;
+        wgsl_line(e, "for (var v%u = i32(lid); v%u < %s; v%u += %u) {", place, place, bound, place, e->nthreads);
+        e->depth++;
+        loop.nclose = 1;
+        break;
+    default:
+        wgsl_line(e, "for (var v%u = 0; v%u < %s; v%u++) {", place, place, bound, place);
+        e->depth++;
+        loop.nclose = 1;
+        break;
+    }
+    return an_vec_push(e->ctx, &e->loops, loop) ? AN_OK : AN_ERR_NOMEM;
+}
+
+/* What joins the values of an accumulator that threads have apart. */
+static an_op joining(const wgsl_emit *e, an_uop set)
+{
+    const an_op op = an_uop_op(e->g, an_uop_src(e->g, set, 1));
+    return op == AN_OP_MULACC ? AN_OP_ADD : op;
+}
+
+/* acc of all threads of a row of lanes, by halves. */
+static an_status join_threads(wgsl_emit *e, an_uop set)
+{
+    const an_uop acc = an_uop_src(e->g, set, 0);
+    const an_dtype dtype = an_uop_dtype(e->g, acc);
+    const uint32_t lanes = an_uop_lanes(e->g, acc);
+    const char *type = wgsl_type_name(dtype), *lane = e->lanes == e->nthreads ? "lid" : "lane";
+    char x[WGSL_OPERAND_MAX], a[64], b[64], expr[256];
+    const wgsl_class class = wgsl_class_of(dtype);
+    const uint32_t nbytes = class == WGSL_I64 || class == WGSL_U64 ? 8 : 4;
+    for (uint32_t l = 0; l < lanes; l++) {
+        const uint32_t t = e->ntemps++;
+        an_str_printf(&e->shared, "var<workgroup> j%u: array<%s, %u>;\n", t, type, e->nthreads);
+        e->out->local_nbytes += e->nthreads * nbytes;
+        wgsl_operand(e, acc, l, x);
+        wgsl_line(e, "j%u[lid] = %s;", t, x);
+        wgsl_line(e, "workgroupBarrier();");
+        wgsl_line(e, "for (var h = %uu; h > 0u; h >>= 1u) {", e->lanes / 2);
+        (void)snprintf(a, sizeof a, "j%u[lid]", t);
+        (void)snprintf(b, sizeof b, "j%u[lid + h]", t);
+        if (!wgsl_binary(e, joining(e, set), dtype, a, b, expr, sizeof expr))
+            return wgsl_unsupported(e, acc, "no shader joins threads by this op");
+        wgsl_line(e, "  if (%s < h) { %s = %s; }", lane, a, expr);
+        wgsl_line(e, "  workgroupBarrier();");
+        wgsl_line(e, "}");
+        wgsl_line(e, e->lanes == e->nthreads ? "%s = j%u[0];" : "%s = j%u[lid - lane];", x, t);
+        wgsl_line(e, "workgroupBarrier();");
+    }
+    return AN_OK;
+}
+
+an_status wgsl_emit_end(wgsl_emit *e, an_uop u)
+{
+    const wgsl_loop loop = e->loops.data[--e->loops.len];
+    const an_range_kind kind = kind_of(e, loop.range);
+    for (uint32_t i = 0; i < loop.nclose; i++) {
+        e->depth--;
+        wgsl_line(e, "}");
+    }
+    if (kind == AN_RANGE_GLOBAL) e->nglobal_open--;
+    if (kind == AN_RANGE_STAGE && !follows_stage(e, wgsl_place(e, u))) {
+        wgsl_line(e, "workgroupBarrier();");
+        e->staging = false;
+    }
+    if (kind != AN_RANGE_GROUP || e->lanes == 1) return AN_OK;
+    for (size_t i = loop.first_set; i < e->sets.len; i++) {
+        const an_uop acc = an_uop_src(e->g, e->sets.data[i], 0);
+        if (wgsl_place(e, acc) > wgsl_place(e, loop.range)) continue; /* its own of each iteration */
+        const an_status st = join_threads(e, e->sets.data[i]);
+        if (st) return st;
+    }
+    return AN_OK;
+}

@@ -1,0 +1,414 @@
+/* memory.c - loads and stores: of vectors of four, of packed words, behind gates.
+ *
+ * A dtype narrower than a word is packed, little-endian as it is stored. A store of whole words is one assignment. A store of
+ * less needs the rest of its word: where another thread may be writing that, the buffer is declared atomic, and the store
+ * clears its bits and then sets them: nobody else touches these, so the result is the same whatever the order. */
+#include "backend/webgpu/wgsl/emit.h"
+
+#include <stdio.h>
+
+enum { EXPR_MAX = 512, LOCALS_MAX = 16 };
+
+typedef struct place {
+    an_dtype dtype;
+    uint32_t lanes;
+    wgsl_access access;
+    bool vector;        /* whole vectors of four, or whole words */
+    bool in_group;      /* workgroup memory */
+    char name[16];
+    an_uop index, gate; /* gate may be none */
+} place;
+
+static wgsl_local *local_of(wgsl_emit *e, an_uop ptr)
+{
+    for (size_t i = 0; i < e->locals.len; i++)
+        if (an_uop_arg(e->g, e->locals.data[i].node) == an_uop_arg(e->g, ptr)) return &e->locals.data[i];
+    return NULL;
+}
+
+static uint32_t shift_of(const wgsl_emit *e, an_uop u)
+{
+    if (an_uop_op(e->g, u) == AN_OP_BROADCAST) u = an_uop_src(e->g, u, 0);
+    return e->shift[wgsl_place(e, u)];
+}
+
+static bool is_uniform(const wgsl_emit *e, an_uop gate)
+{
+    return an_uop_is_none(gate) || an_uop_lanes(e->g, gate) == 1 || an_uop_op(e->g, gate) == AN_OP_BROADCAST;
+}
+
+static void parts(const wgsl_emit *e, an_uop u, an_uop *ptr, an_uop *index, an_uop *gate)
+{
+    const uint32_t gate_at = an_uop_op(e->g, u) == AN_OP_STORE ? 3 : 2;
+    *ptr = an_uop_src(e->g, u, 0);
+    *index = an_uop_src(e->g, u, 1);
+    *gate = an_uop_nsrc(e->g, u) > gate_at ? an_uop_src(e->g, u, gate_at) : AN_UOP_NONE;
+}
+
+/* Is this access whole units of `unit` elements, aligned? */
+static bool in_units(const wgsl_emit *e, an_uop index, an_uop gate, uint32_t unit)
+{
+    uint32_t shift = 0;
+    if (an_uop_op(e->g, index) != AN_OP_RAMP || an_uop_lanes(e->g, index) % unit || !is_uniform(e, gate)) return false;
+    while (1u << shift < unit) shift++;
+    return shift_of(e, an_uop_src(e->g, index, 0)) >= shift;
+}
+
+static uint32_t unit_of(an_dtype dtype)
+{
+    const size_t size = an_dtype_nbytes(dtype);
+    return size < 4 ? (uint32_t)(4 / size) : size == 4 ? 4 : 0;
+}
+
+static an_status scan_one(wgsl_emit *e, an_uop u)
+{
+    an_uop ptr, index, gate;
+    parts(e, u, &ptr, &index, &gate);
+    const an_dtype dtype = an_uop_dtype(e->g, ptr);
+    const uint32_t unit = unit_of(dtype);
+    const bool store = an_uop_op(e->g, u) == AN_OP_STORE;
+    if (dtype == AN_F64) return wgsl_unsupported(e, u, "WGSL has no f64; use f32, or another device");
+    if (an_uop_op(e->g, ptr) == AN_OP_LOCAL) {
+        wgsl_local *l = local_of(e, ptr);
+        const wgsl_local fresh = {ptr, dtype, (int64_t)(an_uop_arg(e->g, ptr) >> 8), false};
+        if (!l && !an_vec_push(e->ctx, &e->locals, fresh)) return AN_ERR_NOMEM;
+        l = local_of(e, ptr);
+        const wgsl_class class = wgsl_class_of(dtype);
+        if (class != WGSL_BOOL && class != WGSL_I64 && class != WGSL_U64 && l->nelem % 4 == 0 && in_units(e, index, gate, 4))
+            l->vec4 = true;
+        return AN_OK;
+    }
+    wgsl_param *p = &e->params[an_uop_arg(e->g, ptr)];
+    const bool whole = unit && in_units(e, index, gate, unit);
+    if (whole)
+        p->nvec++;
+    else
+        p->nscalar++;
+    if (store && !whole && an_dtype_nbytes(dtype) < 4) p->sub_word = true;
+    p->used = true;
+    p->dtype = dtype;
+    p->read = p->read || !store;
+    p->written = p->written || store;
+    return AN_OK;
+}
+
+an_status wgsl_scan_memory(wgsl_emit *e)
+{
+    an_status st = AN_OK;
+    for (size_t i = 0; i < e->kernel->nlinear && !st; i++) {
+        const an_op op = an_uop_op(e->g, e->kernel->linear[i]);
+        if (op == AN_OP_LOAD || op == AN_OP_STORE) st = scan_one(e, e->kernel->linear[i]);
+    }
+    for (uint32_t s = 0; s < e->kernel->nparams; s++) {
+        wgsl_param *p = &e->params[s];
+        if (!p->used) continue;
+        const size_t size = an_dtype_nbytes(p->dtype);
+        if (size == 4 && p->nvec)
+            p->access = WGSL_VEC4;
+        else if (size >= 4)
+            p->access = WGSL_PLAIN;
+        else if (p->dtype == AN_F16 && e->caps->has_f16)
+            p->access = WGSL_HALF;
+        else
+            p->access = p->sub_word && (e->nthreads > 1 || e->has_global) ? WGSL_ATOMIC : WGSL_PACKED;
+        if (p->access == WGSL_HALF) e->out->uses_f16 = true;
+    }
+    return st;
+}
+
+void wgsl_declare_memory(wgsl_emit *e, an_str *out)
+{
+    for (uint32_t b = 0; b < e->out->nbindings; b++) {
+        an_wgsl_binding *w = &e->out->bindings[b];
+        const wgsl_param *p = &e->params[w->slot];
+        const char *type = wgsl_type_name(w->dtype);
+        const bool write = w->is_written || e->caps->read_write_all;
+        char elem[32];
+        w->word_nbytes = (uint32_t)an_dtype_nbytes(w->dtype);
+        switch (p->access) {
+        case WGSL_PLAIN: (void)snprintf(elem, sizeof elem, "%s", type); break;
+        case WGSL_VEC4:
+            (void)snprintf(elem, sizeof elem, "vec4<%s>", type);
+            w->word_nbytes = 16;
+            break;
+        case WGSL_HALF: (void)snprintf(elem, sizeof elem, "f16"); break;
+        case WGSL_PACKED:
+        case WGSL_ATOMIC:
+            (void)snprintf(elem, sizeof elem, p->access == WGSL_ATOMIC ? "atomic<u32>" : "u32");
+            w->word_nbytes = 4;
+            break;
+        }
+        an_str_printf(out, "@group(0) @binding(%u) var<storage, %s> b%u: array<%s>;\n", b, write ? "read_write" : "read",
+                      w->slot, elem);
+    }
+    for (size_t i = 0; i < e->locals.len; i++) {
+        const wgsl_local *l = &e->locals.data[i];
+        const char *type = wgsl_type_name(l->dtype);
+        const unsigned number = (unsigned)(an_uop_arg(e->g, l->node) & 255);
+        if (l->vec4)
+            an_str_printf(out, "var<workgroup> s%u: array<vec4<%s>, %lld>;\n", number, type, (long long)l->nelem / 4);
+        else
+            an_str_printf(out, "var<workgroup> s%u: array<%s, %lld>;\n", number, type, (long long)l->nelem);
+        const wgsl_class class = wgsl_class_of(l->dtype);
+        e->out->local_nbytes += (uint32_t)l->nelem * (class == WGSL_I64 || class == WGSL_U64 ? 8u : 4u);
+    }
+}
+
+static place place_of(wgsl_emit *e, an_uop u)
+{
+    an_uop ptr;
+    place p = {.gate = AN_UOP_NONE};
+    parts(e, u, &ptr, &p.index, &p.gate);
+    p.dtype = an_uop_dtype(e->g, ptr);
+    p.lanes = an_uop_lanes(e->g, p.index);
+    p.in_group = an_uop_op(e->g, ptr) == AN_OP_LOCAL;
+    if (p.in_group) {
+        const wgsl_local *l = local_of(e, ptr);
+        p.access = l->vec4 ? WGSL_VEC4 : WGSL_PLAIN;
+        (void)snprintf(p.name, sizeof p.name, "s%u", (unsigned)(an_uop_arg(e->g, ptr) & 255));
+    } else {
+        p.access = e->params[an_uop_arg(e->g, ptr)].access;
+        (void)snprintf(p.name, sizeof p.name, "b%u", (unsigned)an_uop_arg(e->g, ptr));
+    }
+    uint32_t unit = p.access == WGSL_VEC4 ? 4 : p.access == WGSL_PACKED || p.access == WGSL_ATOMIC ? unit_of(p.dtype) : 0;
+    p.vector = unit > 0 && in_units(e, p.index, p.gate, unit);
+    return p;
+}
+
+/* The index of lane l, as an operand. What is below 0 is behind a gate that is false; WGSL refuses it as a constant. */
+static void index_text(wgsl_emit *e, const place *p, uint32_t l, char *text)
+{
+    wgsl_operand(e, p->index, l, text);
+    if (text[0] == '-' || (text[0] == '(' && text[1] == '-')) memcpy(text, "0", 2);
+}
+
+/* The bits of a packed element, given its word and its index. */
+static const char *unpack_name(an_dtype dtype)
+{
+    return an_dtype_nbytes(dtype) == 1 ? "an_byte" : "an_short";
+}
+
+static const char *from_bits(an_dtype dtype)
+{
+    switch (dtype) {
+    case AN_BOOL: return "%s != 0u";
+    case AN_I8: return "i32((%s) << 24u) >> 24u";
+    case AN_I16: return "i32((%s) << 16u) >> 16u";
+    case AN_F8E4M3: return "an_from_f8e4m3(%s)";
+    case AN_F8E5M2: return "an_from_f8e5m2(%s)";
+    case AN_F16: return "an_from_f16(%s)";
+    case AN_BF16: return "an_from_bf16(%s)";
+    default: return "%s";
+    }
+}
+
+static const char *to_bits(an_dtype dtype)
+{
+    switch (dtype) {
+    case AN_BOOL: return "select(0u, 1u, %s)";
+    case AN_I8: return "u32(%s) & 0xffu";
+    case AN_I16: return "u32(%s) & 0xffffu";
+    case AN_F8E4M3: return "an_bits_f8e4m3(%s)";
+    case AN_F8E5M2: return "an_bits_f8e5m2(%s)";
+    case AN_F16: return "an_bits_f16(%s)";
+    case AN_BF16: return "an_bits_bf16(%s)";
+    default: return "%s";
+    }
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the two tables above are the formats */
+static void apply_form(const char *form, const char *x, char *out)
+{
+    (void)snprintf(out, EXPR_MAX, form, x);
+}
+#pragma GCC diagnostic pop
+
+/* One element, as an expression of its register type. */
+static void element(wgsl_emit *e, const place *p, uint32_t l, char *expr)
+{
+    char at[WGSL_OPERAND_MAX], word[EXPR_MAX / 2];
+    index_text(e, p, l, at);
+    const char *shift = an_dtype_nbytes(p->dtype) == 1 ? "2u" : "1u";
+    switch (p->access) {
+    case WGSL_PLAIN: (void)snprintf(expr, EXPR_MAX, "%s[%s]", p->name, at); return;
+    case WGSL_VEC4: (void)snprintf(expr, EXPR_MAX, "%s[u32(%s) >> 2u][u32(%s) & 3u]", p->name, at, at); return;
+    case WGSL_HALF: (void)snprintf(expr, EXPR_MAX, "f32(%s[%s])", p->name, at); return;
+    case WGSL_PACKED:
+        (void)snprintf(word, sizeof word, "%s(%s[u32(%s) >> %s], u32(%s))", unpack_name(p->dtype), p->name, at, shift, at);
+        break;
+    case WGSL_ATOMIC:
+        (void)snprintf(word, sizeof word, "%s(atomicLoad(&%s[u32(%s) >> %s]), u32(%s))", unpack_name(p->dtype), p->name, at,
+                       shift, at);
+        break;
+    }
+    apply_form(from_bits(p->dtype), word, expr);
+}
+
+/* All lanes by whole vectors or words; the gate is one for all. */
+static void load_units(wgsl_emit *e, const place *p, an_uop u)
+{
+    const uint32_t unit = p->access == WGSL_VEC4 ? 4 : unit_of(p->dtype), id = wgsl_place(e, u);
+    const char *type = p->access == WGSL_VEC4 ? wgsl_type_name(p->dtype) : "u32";
+    const char *shift = unit == 4 ? "2u" : "1u";
+    char base[WGSL_OPERAND_MAX], gate[WGSL_OPERAND_MAX], cell[EXPR_MAX], expr[EXPR_MAX];
+    index_text(e, p, 0, base);
+    if (!an_uop_is_none(p->gate)) wgsl_operand(e, p->gate, 0, gate);
+    for (uint32_t c = 0; c < p->lanes / unit; c++) {
+        if (p->access == WGSL_ATOMIC)
+            (void)snprintf(cell, sizeof cell, "atomicLoad(&%s[(u32(%s) >> %s) + %uu])", p->name, base, shift, c);
+        else
+            (void)snprintf(cell, sizeof cell, "%s[(u32(%s) >> %s) + %uu]", p->name, base, shift, c);
+        if (an_uop_is_none(p->gate)) {
+            wgsl_line(e, "let w%u_%u = %s;", id, c, cell);
+        } else {
+            wgsl_line(e, p->access == WGSL_VEC4 ? "var w%u_%u: vec4<%s>;" : "var w%u_%u: %s;", id, c, type);
+            wgsl_line(e, "if (%s) { w%u_%u = %s; }", gate, id, c, cell);
+        }
+    }
+    for (uint32_t l = 0; l < p->lanes; l++) {
+        char word[64];
+        if (p->access == WGSL_VEC4) {
+            (void)snprintf(expr, sizeof expr, "w%u_%u.%c", id, l / 4, "xyzw"[l % 4]);
+        } else {
+            (void)snprintf(word, sizeof word, "%s(w%u_%u, %uu)", unpack_name(p->dtype), id, l / unit, l % unit);
+            apply_form(from_bits(p->dtype), word, expr);
+        }
+        wgsl_define(e, u, l, expr);
+    }
+}
+
+an_status wgsl_emit_load(wgsl_emit *e, an_uop u)
+{
+    const place p = place_of(e, u);
+    char expr[EXPR_MAX], gate[WGSL_OPERAND_MAX], name[32];
+    if (p.vector) {
+        load_units(e, &p, u);
+        return AN_OK;
+    }
+    for (uint32_t l = 0; l < p.lanes; l++) {
+        element(e, &p, l, expr);
+        if (an_uop_is_none(p.gate)) {
+            wgsl_define(e, u, l, expr);
+            continue;
+        }
+        wgsl_operand(e, p.gate, l, gate);
+        (void)snprintf(name, sizeof name, p.lanes > 1 ? "v%u_%u" : "v%u", wgsl_place(e, u), l);
+        wgsl_line(e, "var %s: %s;", name, wgsl_type_name(p.dtype));
+        wgsl_line(e, "if (%s) { %s = %s; }", gate, name, expr);
+    }
+    return AN_OK;
+}
+
+/* Who runs this statement: every thread of the workgroup, or those of one LOCAL iteration, would all store the same. */
+static const char *lone_thread(const wgsl_emit *e)
+{
+    if (e->nthreads == 1) return NULL;
+    if (e->by_group) {
+        bool local = false, dealt = false;
+        for (size_t i = 0; i < e->loops.len; i++) {
+            const an_range_kind kind = an_range_kind_of(an_uop_arg(e->g, e->loops.data[i].range));
+            local = local || kind == AN_RANGE_LOCAL;
+            dealt = dealt || kind == AN_RANGE_GROUP || kind == AN_RANGE_STAGE;
+        }
+        if (dealt) return NULL;
+        if (local) return e->lanes > 1 ? "lane == 0" : NULL;
+        return e->nglobal_open ? "lid == 0" : "lid == 0 && group == 0";
+    }
+    return e->nglobal_open ? NULL : "tid == 0";
+}
+
+static void store_units(wgsl_emit *e, const place *p, an_uop value)
+{
+    const uint32_t unit = p->access == WGSL_VEC4 ? 4 : unit_of(p->dtype);
+    const char *shift = unit == 4 ? "2u" : "1u";
+    char base[WGSL_OPERAND_MAX], cell[EXPR_MAX], x[4][WGSL_OPERAND_MAX];
+    index_text(e, p, 0, base);
+    for (uint32_t c = 0; c < p->lanes / unit; c++) {
+        for (uint32_t i = 0; i < unit; i++) wgsl_operand(e, value, c * unit + i, x[i]);
+        (void)snprintf(cell, sizeof cell, "%s[(u32(%s) >> %s) + %uu]", p->name, base, shift, c);
+        if (p->access == WGSL_VEC4) {
+            wgsl_line(e, "%s = vec4<%s>(%s, %s, %s, %s);", cell, wgsl_type_name(p->dtype), x[0], x[1], x[2], x[3]);
+            continue;
+        }
+        char bits[4][EXPR_MAX];
+        for (uint32_t i = 0; i < unit; i++) apply_form(to_bits(p->dtype), x[i], bits[i]);
+        const uint32_t word = e->ntemps++;
+        if (unit == 4)
+            wgsl_line(e, "let t%u = (%s) | ((%s) << 8u) | ((%s) << 16u) | ((%s) << 24u);", word, bits[0], bits[1], bits[2], bits[3]);
+        else
+            wgsl_line(e, "let t%u = (%s) | ((%s) << 16u);", word, bits[0], bits[1]);
+        if (p->access == WGSL_ATOMIC)
+            wgsl_line(e, "atomicStore(&%s, t%u);", cell, word);
+        else
+            wgsl_line(e, "%s = t%u;", cell, word);
+    }
+}
+
+static void store_element(wgsl_emit *e, const place *p, uint32_t l, const char *value)
+{
+    char at[WGSL_OPERAND_MAX], bits[EXPR_MAX];
+    index_text(e, p, l, at);
+    const bool byte = an_dtype_nbytes(p->dtype) == 1;
+    switch (p->access) {
+    case WGSL_PLAIN: wgsl_line(e, "%s[%s] = %s;", p->name, at, value); return;
+    case WGSL_VEC4: wgsl_line(e, "%s[u32(%s) >> 2u][u32(%s) & 3u] = %s;", p->name, at, at, value); return;
+    case WGSL_HALF: wgsl_line(e, "%s[%s] = f16(%s);", p->name, at, value); return;
+    default: break;
+    }
+    apply_form(to_bits(p->dtype), value, bits);
+    const uint32_t t = e->ntemps++;
+    wgsl_line(e, byte ? "let t%u = (u32(%s) & 3u) * 8u;" : "let t%u = (u32(%s) & 1u) * 16u;", t, at);
+    const char *mask = byte ? "0xffu" : "0xffffu", *shift = byte ? "2u" : "1u";
+    if (p->access == WGSL_ATOMIC) {
+        wgsl_line(e, "atomicAnd(&%s[u32(%s) >> %s], ~(%s << t%u));", p->name, at, shift, mask, t);
+        wgsl_line(e, "atomicOr(&%s[u32(%s) >> %s], (%s) << t%u);", p->name, at, shift, bits, t);
+    } else {
+        wgsl_line(e, "%s[u32(%s) >> %s] = (%s[u32(%s) >> %s] & ~(%s << t%u)) | ((%s) << t%u);", p->name, at, shift, p->name, at,
+                  shift, mask, t, bits, t);
+    }
+}
+
+/* Opens `if (a && b) {` where there is a condition; closes it again. */
+static bool open_gate(wgsl_emit *e, const char *a, const char *b)
+{
+    if (!a && !b) return false;
+    wgsl_line(e, a && b ? "if (%s && %s) {" : "if (%s) {", a ? a : b, b);
+    e->depth++;
+    return true;
+}
+
+static void close_gate(wgsl_emit *e, bool open)
+{
+    if (!open) return;
+    e->depth--;
+    wgsl_line(e, "}");
+}
+
+an_status wgsl_emit_store(wgsl_emit *e, an_uop u)
+{
+    const place p = place_of(e, u);
+    const an_uop value = an_uop_src(e->g, u, 2);
+    const bool gated = !an_uop_is_none(p.gate);
+    const char *alone = p.in_group ? NULL : lone_thread(e);
+    char x[WGSL_OPERAND_MAX], gate[WGSL_OPERAND_MAX];
+    if (p.vector || is_uniform(e, p.gate)) {
+        if (gated) wgsl_operand(e, p.gate, 0, gate);
+        const bool open = open_gate(e, alone, gated ? gate : NULL);
+        if (p.vector) store_units(e, &p, value);
+        for (uint32_t l = 0; l < p.lanes && !p.vector; l++) {
+            wgsl_operand(e, value, l, x);
+            store_element(e, &p, l, x);
+        }
+        close_gate(e, open);
+        return AN_OK;
+    }
+    for (uint32_t l = 0; l < p.lanes; l++) {
+        wgsl_operand(e, p.gate, l, gate);
+        const bool open = open_gate(e, alone, gate);
+        wgsl_operand(e, value, l, x);
+        store_element(e, &p, l, x);
+        close_gate(e, open);
+    }
+    return AN_OK;
+}
