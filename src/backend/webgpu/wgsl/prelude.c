@@ -305,12 +305,6 @@ static const struct {
 
     /* --- f32 arithmetic --- */
     {"an_fma", "fn an_fma(x: f32, y: f32, z: f32) -> f32 { return fma(x, y, z); }\n"},
-    {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return x / y; }\n"},
-    {"an_sqrt", "fn an_sqrt(x: f32) -> f32 { return sqrt(x); }\n"},
-    {"an_exp2", "fn an_exp2(x: f32) -> f32 { return exp2(x); }\n"},
-    {"an_log2", "fn an_log2(x: f32) -> f32 { return log2(x); }\n"},
-    {"an_sin", "fn an_sin(x: f32) -> f32 { return sin(x); }\n"},
-    {"an_erf", "fn an_erf(x: f32) -> f32 { return x; }\n"},
 };
 
 enum { NFUNCTIONS = sizeof functions / sizeof functions[0] };
