@@ -78,6 +78,8 @@ static bool close_over(an_sched *s, uint32_t kernel, an_uop_vec *set)
                 if (!an_vec_has(set, loops->data[k]) && !an_vec_push(s->ctx, set, loops->data[k])) return false;
         } else {
             const an_info *info = &s->info[owner.id];
+            const an_kern *kern = &s->kernels.data[kernel];
+            if (an_uop_eq(kern->node, owner) && !add_ranges(s, kern->tuple, set)) return false;
             for (size_t c = 0; c < info->contexts.len; c++)
                 if (info->contexts.data[c].kernel == kernel && !add_ranges(s, info->contexts.data[c].tuple, set))
                     return false;

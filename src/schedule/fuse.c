@@ -135,11 +135,39 @@ static an_status inline_it(an_sched *s, an_uop n)
     return push_down(s, n, info->contexts.data, info->contexts.len) ? AN_OK : AN_ERR_NOMEM;
 }
 
+/* A reshape that only adds or drops axes of 1. */
+static bool is_unit_reshape(const an_sched *s, an_uop n)
+{
+    if (an_uop_op(s->g, n) != AN_OP_RESHAPE) return false;
+    const an_shape out = an_uop_shape(s->g, n), in = an_uop_shape(s->g, an_uop_src(s->g, n, 0));
+    uint32_t o = 0, i = 0;
+    for (;; o++, i++) {
+        while (o < out.rank && an_uop_is_int(s->g, out.dims[o], 1)) o++;
+        while (i < in.rank && an_uop_is_int(s->g, in.dims[i], 1)) i++;
+        if (o == out.rank || i == in.rank) return o == out.rank && i == in.rank;
+        if (!an_uop_eq(out.dims[o], in.dims[i])) return false;
+    }
+}
+
+/* A value that is computed, and can be given a buffer: an elementwise node or a reduction; and a permutation of one that
+ * nothing else uses, since a buffer in the order its users see is read in order. */
+static bool may_be_stored(const an_sched *s, an_uop n)
+{
+    bool permuted = false;
+    for (;; n = an_uop_src(s->g, n, 0)) {
+        const an_op op = an_uop_op(s->g, n);
+        if (permuted && s->info[n.id].nusers != 1) return false;
+        if (an_op_has(op, AN_TRAIT_ELEM) || op == AN_OP_REDUCE_AXIS) return true;
+        if (op != AN_OP_PERMUTE && !(permuted && is_unit_reshape(s, n))) return false;
+        permuted = true;
+    }
+}
+
 static an_status decide(an_sched *s, an_uop n)
 {
     const an_info *info = &s->info[n.id];
     const an_op op = an_uop_op(s->g, n);
-    if (!an_op_has(op, AN_TRAIT_ELEM) && op != AN_OP_REDUCE_AXIS) return inline_it(s, n);
+    if (!may_be_stored(s, n)) return inline_it(s, n);
 
     const double numel = an_numel(s, an_uop_shape(s->g, n));
     double evals = 0;
@@ -229,6 +257,9 @@ static void start_over(an_sched *s)
 
 an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots)
 {
+    for (size_t i = 0; i < s->order.len; i++)
+        for (uint32_t k = 0; k < an_uop_nsrc(s->g, s->order.data[i]); k++)
+            s->info[an_uop_src(s->g, s->order.data[i], k).id].nusers++;
     an_trace *trace = s->trace;
     s->trace = NULL; /* the notes are those of the round that counts */
     an_status st = fuse_round(s, roots, nroots);

@@ -394,6 +394,43 @@ static void equal_kernels_are_compiled_once(an_test *t)
     an_plan_destroy(plan);
 }
 
+static void collect_text(void *user, const char *text)
+{
+    char *all = user;
+    strncat(all, text, 16383 - strlen(all));
+}
+
+/* What products read in their inner loops is computed once, and lies in the order they read it: three loops each. */
+static void operands_of_products_are_stored_in_reading_order(an_test *t)
+{
+    an_graph *g = interp_graph(t);
+    an_plan *plan = NULL;
+    an_tensor *parts[3], *outs[2];
+    for (int i = 0; i < 3; i++) parts[i] = some(g, AN_DIMS(4, 4, 64, 32)); /* batch, heads, length, features */
+    an_tensor *heads = an_permute(an_stack(parts, 3, 0), AN_DIMS(1, 3, 0, 2, 4)); /* batch, length, which, heads, features */
+    an_tensor *x = an_reshape(heads, AN_DIMS(256, 384)), *y = an_relu(some(g, AN_DIMS(256, 384)));
+    for (int i = 0; i < 2; i++) {
+        an_tensor *from = i == 0 ? x : y;
+        outs[0] = an_matmul(from, some(g, AN_DIMS(384, 128)));
+        outs[1] = an_matmul(an_transpose(from, 0, 1), some(g, AN_DIMS(256, 128)));
+        for (int k = 0; k < 2; k++) outs[k] = an_softmax(outs[k], -1);
+        CHECK_OK(t, an_plan_create(g, outs, 2, NULL, &plan));
+        size_t products = 0;
+        for (size_t k = 0; k < an_plan_kernel_count(plan); k++) {
+            char text[16384] = "";
+            size_t loops = 0;
+            CHECK_OK(t, an_plan_kernel_print(plan, k, AN_KERNEL_LINEAR, collect_text, text));
+            if (!strstr(text, "mulacc")) continue;
+            products++;
+            CHECK(t, !strstr(text, "where") && !strstr(text, "max"));
+            for (const char *at = text; (at = strstr(at, "for ")); at++) loops++;
+            CHECK_EQ(t, loops, 3);
+        }
+        CHECK_EQ(t, products, 2);
+        an_plan_destroy(plan);
+    }
+}
+
 static an_status step_under_pressure(an_ctx *ctx, void *arg)
 {
     (void)arg;
@@ -430,4 +467,5 @@ AN_TEST_MAIN(AN_CASE(kernels_are_as_many_as_the_docs_say), AN_CASE(fused_and_unf
              AN_CASE(a_read_of_what_was_overwritten_is_refused), AN_CASE(making_buffers_does_not_make_lazy_tensors_stale), AN_CASE(a_write_runs_once),
              AN_CASE(a_plan_runs_again_on_new_input), AN_CASE(dead_temporaries_share_memory),
              AN_CASE(empty_and_scalar_tensors_work), AN_CASE(equal_kernels_are_compiled_once),
+             AN_CASE(operands_of_products_are_stored_in_reading_order),
              AN_CASE(running_out_of_memory_in_a_step_is_clean))
