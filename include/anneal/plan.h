@@ -27,10 +27,11 @@ typedef struct an_plan an_plan;
 AN_API an_status an_plan_create(an_graph *g, an_tensor *const *tensors, size_t n, an_trace *trace, an_plan **out);
 AN_API void an_plan_destroy(an_plan *plan); /* before its graph; NULL is a no-op */
 
-/* Launches every kernel, in order. Returns when they are queued; reads wait. Errors: AN_ERR_DEVICE. */
+/* Launches every kernel, in order. Returns when they are queued; reads wait. Errors: AN_ERR_DEVICE; of symbolic shapes AN_ERR_ARG for a
+ * symbol without a value or a buffer that was filled at another one, AN_ERR_SHAPE where shapes do not fit at the values. */
 AN_API an_status an_plan_run(an_plan *plan);
 
-/* The value of a symbolic dimension for the runs to come. Errors: AN_ERR_ARG for an unknown name or a value outside its
+/* The value of a symbolic dimension for the runs to come, before that of an_graph_bind. Nothing is compiled. Errors: AN_ERR_ARG for an unknown name or a value outside its
  * bounds. */
 AN_API an_status an_plan_bind(an_plan *plan, const char *name, int64_t value);
 

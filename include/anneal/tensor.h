@@ -43,7 +43,8 @@ AN_API uint32_t an_tensor_rank(const an_tensor *x);
 AN_API int64_t an_tensor_dim(const an_tensor *x, int axis); /* -1 if symbolic, or if there is no such axis */
 AN_API an_uop an_tensor_dim_uop(const an_tensor *x, int axis); /* a constant or an expression over symbols */
 AN_API int64_t an_tensor_numel(const an_tensor *x);            /* -1 if an axis is symbolic */
-AN_API size_t an_tensor_nbytes(const an_tensor *x);            /* of its values on the host; 0 if an axis is symbolic */
+AN_API size_t an_tensor_nbytes(const an_tensor *x); /* of its values on the host. With symbolic axes: of what its buffer holds, or by
+                                                       the values of an_graph_bind; 0 if neither says */
 
 /* --- creation ---------------------------------------------------------------------------------------------------- */
 
@@ -74,17 +75,28 @@ AN_API an_tensor *an_eye(an_graph *g, an_dtype dtype, int64_t rows, int64_t cols
 AN_API an_tensor *an_tril(an_tensor *x, int64_t k);
 AN_API an_tensor *an_triu(an_tensor *x, int64_t k);
 
-/* A symbolic dimension, min <= value <= max; the same name is the same symbol. an_plan_bind gives it its value.
- * Errors: AN_UOP_NONE with AN_ERR_ARG if min < 0 or max < min. */
+/* A symbolic dimension, min <= value <= max; the same name is the same symbol. A graph with symbolic shapes is compiled once for
+ * all values; an_graph_bind gives them, or an_plan_bind for one plan. Values fit 32 bits, as some devices count so.
+ * Errors: AN_UOP_NONE with AN_ERR_ARG if min < 0, max < min or max > 2^31 - 1, or the name has other bounds already. */
 AN_API an_uop an_symbol(an_graph *g, const char *name, int64_t min, int64_t max);
+/* The value of a symbol for what is computed, read, written and run in the graph from now on, but by plans that an_plan_bind gave
+ * another. Errors: AN_ERR_ARG for an unknown name or a value outside its bounds. */
+AN_API an_status an_graph_bind(an_graph *g, const char *name, int64_t value);
 /* A node as a dimension: an integer constant. an_dim_add and its like (graph.h) calculate with them. */
 AN_API an_uop an_dim(an_graph *g, int64_t value);
+
+/* With symbolic dims. an_tensor_alloc_uop: a buffer with room for the largest, zeros at first: an input of symbolic shape, for
+ * an_tensor_write. It is packed: what is written has the size at the symbols' values, and a run at other values is AN_ERR_ARG until it is
+ * written again. */
+AN_API an_tensor *an_tensor_alloc_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank);
+AN_API an_tensor *an_full_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank, double value);
+AN_API an_tensor *an_arange_uop(an_graph *g, an_dtype dtype, an_uop n); /* 0..n-1 */
 
 /* --- values, in place and out ------------------------------------------------------------------------------------ */
 
 /* Computes the tensors, in one schedule; each handle then refers to its buffer. All belong to one graph.
- * Errors: AN_ERR_ARG for a NULL among them; AN_ERR_STALE if one would read a buffer overwritten since it was built;
- * AN_ERR_UNSUPPORTED for a symbolic shape (make a plan); AN_ERR_NOMEM, AN_ERR_DEVICE. */
+ * Errors: AN_ERR_ARG for a NULL among them, or a symbol that has no value (an_graph_bind); AN_ERR_STALE if one would read a buffer
+ * overwritten since it was built; AN_ERR_SHAPE where shapes do not fit at the symbols' values; AN_ERR_NOMEM, AN_ERR_DEVICE. */
 AN_API an_status an_realize(an_tensor *const *tensors, size_t n);
 
 /* Writes value into the buffer of target when it is next realized: target keeps its shape and dtype, and from now on
@@ -148,11 +160,13 @@ AN_API an_tensor *an_repeat_interleave(an_tensor *x, int64_t times, int axis); /
 AN_API an_tensor *an_roll(an_tensor *x, int64_t shift, int axis);
 /* The diagonal of the last two axes, which are equal. */
 AN_API an_tensor *an_diagonal(an_tensor *x);
-/* With symbolic dims: each is an_dim or an_symbol, or arithmetic of the graph. The caller vouches for what cannot be
- * known until the symbols are bound; what can be known is checked. */
+/* With symbolic dims: an_dim, an_symbol, and sums and products of them (an_dim_add and its like). What can never fit is AN_ERR_SHAPE
+ * or AN_ERR_ARG at once; what depends on the symbols' values is checked when they are known, before anything runs. An axis that is
+ * symbolic never stretches, even if its value is 1. */
 AN_API an_tensor *an_reshape_uop(an_tensor *x, const an_uop *dims, uint32_t rank);
 AN_API an_tensor *an_broadcast_to_uop(an_tensor *x, const an_uop *dims, uint32_t rank);
 AN_API an_tensor *an_shrink_uop(an_tensor *x, const an_uop *begin, const an_uop *end, uint32_t n);
+AN_API an_tensor *an_pad_uop(an_tensor *x, const an_uop *before, const an_uop *after, uint32_t n, double value);
 
 /* --- elementwise: arithmetic ------------------------------------------------------------------------------------- */
 

@@ -198,7 +198,7 @@ an_uop an_rule_grad_unpad(an_rewriter *rw, an_uop n, an_uop g)
     an_uop begin[AN_RANK_MAX], end[AN_RANK_MAX];
     for (uint32_t i = 0; i < x.rank; i++) {
         begin[i] = an_uop_src(gr, n, 1 + 2 * i);
-        end[i] = an_idx_add(gr, begin[i], x.dims[i]);
+        end[i] = an_dim_add(gr, begin[i], x.dims[i]);
     }
     return an_shrink_node(gr, g, begin, end);
 }
@@ -210,7 +210,7 @@ an_uop an_rule_grad_unshrink(an_rewriter *rw, an_uop n, an_uop g)
     an_uop before[AN_RANK_MAX], after[AN_RANK_MAX];
     for (uint32_t i = 0; i < x.rank; i++) {
         before[i] = an_uop_src(gr, n, 1 + 2 * i);
-        after[i] = an_idx_sub(gr, x.dims[i], an_uop_src(gr, n, 2 + 2 * i));
+        after[i] = an_dim_sub(gr, x.dims[i], an_uop_src(gr, n, 2 + 2 * i));
     }
     return an_pad_node(gr, g, before, after);
 }

@@ -242,14 +242,16 @@ void an_dim_print(an_str *out, const an_graph *g, an_uop u)
         an_uop_print(out, g, u, 4);
         return;
     }
-    for (uint32_t i = 0; i < s.n; i++) {
-        const term *t = &s.t[i];
+    uint32_t put = 0;
+    for (uint32_t k = 0; k < 2 * s.n; k++) { /* what is added, then what is taken off */
+        const term *t = &s.t[k % s.n];
         const bool less = t->c < 0 && t->c != INT64_MIN;
         const int64_t c = less ? -t->c : t->c;
-        an_str_put(out, i == 0 ? (less ? "-" : "") : less ? " - " : " + ");
-        for (uint32_t k = 0; k < t->n; k++) {
-            if (k) an_str_putc(out, '*');
-            an_uop_print(out, g, t->x[k], 4);
+        if (less != (k >= s.n)) continue;
+        an_str_put(out, put++ == 0 ? (less ? "-" : "") : less ? " - " : " + ");
+        for (uint32_t i = 0; i < t->n; i++) {
+            if (i) an_str_putc(out, '*');
+            an_uop_print(out, g, t->x[i], 4);
         }
         if (c == 1 && t->n) continue;
         an_str_printf(out, t->n ? "*%lld" : "%lld", (long long)c);

@@ -35,6 +35,7 @@ void an_graph_destroy(an_graph *g)
     an_vec_fini(ctx, &g->srcs);
     an_vec_fini(ctx, &g->shapes);
     an_vec_fini(ctx, &g->names);
+    an_vec_fini(ctx, &g->vars);
     an_mem_free(ctx, g->table, g->table_cap * sizeof *g->table);
     an_mem_free(ctx, g->shape_table, g->shape_cap * sizeof *g->shape_table);
     for (an_block *b = g->arena; b;) {

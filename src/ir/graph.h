@@ -27,7 +27,8 @@ struct an_graph {
     AN_VEC(an_shape) shapes;
     uint32_t *shape_table;
     size_t shape_cap;
-    AN_VEC(const char *) names;
+    AN_VEC(const char *) names; /* of VARs */
+    AN_VEC(an_uop) vars;        /* the first of each name */
     an_block *arena;
     uint64_t unique; /* last identity given */
     an_phase phase;

@@ -180,7 +180,8 @@ static uint32_t intern_name(an_graph *g, const char *name)
     char *copy = an_graph_alloc(g, n + 1);
     if (!copy) return UINT32_MAX;
     memcpy(copy, name, n);
-    if (!an_vec_push(g->ctx, &g->names, copy)) return UINT32_MAX;
+    if (!an_vec_reserve(g->ctx, &g->vars, 1) || !an_vec_push(g->ctx, &g->names, copy)) return UINT32_MAX;
+    g->vars.data[g->vars.len++] = AN_UOP_NONE;
     return (uint32_t)(g->names.len - 1);
 }
 
@@ -189,7 +190,21 @@ an_uop an_uop_var(an_graph *g, const char *name, int64_t min, int64_t max)
     const uint32_t id = intern_name(g, name);
     if (id == UINT32_MAX) return AN_UOP_NONE;
     const an_uop src[2] = {an_index(g, min), an_index(g, max)};
-    return an_uop_new(g, AN_OP_VAR, AN_INDEX, src, 2, id);
+    const an_uop u = an_uop_new(g, AN_OP_VAR, AN_INDEX, src, 2, id);
+    if (an_uop_is_none(g->vars.data[id])) g->vars.data[id] = u;
+    return u;
+}
+
+bool an_graph_has_vars(const an_graph *g)
+{
+    return g->vars.len > 0;
+}
+
+an_uop an_graph_var(const an_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->names.len; i++)
+        if (strcmp(g->names.data[i], name) == 0) return g->vars.data[i];
+    return AN_UOP_NONE;
 }
 
 static an_uop elementwise(an_graph *g, an_op op, const an_uop *src, uint32_t n)

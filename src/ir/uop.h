@@ -132,6 +132,8 @@ an_uop an_const_float(an_graph *g, an_dtype dtype, double v);
 an_uop an_const_like(an_graph *g, an_uop u, double v);         /* of u's dtype and lanes (broadcast if > 1) */
 an_uop an_index(an_graph *g, int64_t v);                       /* INDEX constant */
 an_uop an_uop_var(an_graph *g, const char *name, int64_t min, int64_t max); /* INDEX variable, bounds included */
+an_uop an_graph_var(const an_graph *g, const char *name);      /* the first VAR made of that name, or AN_UOP_NONE */
+bool an_graph_has_vars(const an_graph *g);
 
 an_uop an_unary(an_graph *g, an_op op, an_uop x);              /* dtype by ops.def */
 an_uop an_binary(an_graph *g, an_op op, an_uop x, an_uop y);

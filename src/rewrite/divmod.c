@@ -270,7 +270,9 @@ an_uop an_rule_cmp_sum(an_rewriter *rw, an_uop n)
     if (op == AN_OP_CMPLT) {
         if (v.hi < 0 && v.hi != INT64_MIN) return known(rw, true);
         if (v.lo >= 0 && v.lo != INT64_MAX) return known(rw, false);
-    } else if ((v.lo > 0 && v.lo != INT64_MAX) || (v.hi < 0 && v.hi != INT64_MIN)) {
+        if (an_lin_most(rw, &s) < 0) return known(rw, true);
+        if (an_lin_least(rw, &s) >= 0) return known(rw, false);
+    } else if ((v.lo > 0 && v.lo != INT64_MAX) || (v.hi < 0 && v.hi != INT64_MIN) || an_lin_most(rw, &s) < 0 || an_lin_least(rw, &s) > 0) {
         return known(rw, op == AN_OP_CMPNE);
     }
     if (s.n == 0) return known(rw, op == AN_OP_CMPLT ? s.c < 0 : (s.c == 0) == (op == AN_OP_CMPEQ));

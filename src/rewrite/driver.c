@@ -102,8 +102,8 @@ static an_status push(driver *d, an_uop u)
     const frame f = {.node = u, .built = u};
     if (an_idmap_get(&d->done, u.id) == ON_ITS_WAY) return fail_circle(d, u);
     /* What a gate implies holds for values, which only count where it holds. A load is done everywhere, so its own gate and
-     * index stay. */
-    if (d->rw.nested && an_uop_op(d->g, u) == AN_OP_LOAD)
+     * index stay; and a range is a loop, whatever is known inside it: its bound stays. */
+    if (d->rw.nested && (an_uop_op(d->g, u) == AN_OP_LOAD || an_uop_op(d->g, u) == AN_OP_RANGE))
         return an_idmap_set(&d->done, d->ctx, u.id, u.id) ? AN_OK : out_of_memory(d);
     if (!an_vec_push(d->ctx, &d->stack, f) || !an_idmap_set(&d->done, d->ctx, u.id, ON_ITS_WAY)) return out_of_memory(d);
     return AN_OK;

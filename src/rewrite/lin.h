@@ -30,6 +30,9 @@ void an_lin_remove(an_lin *a, uint32_t i);
 
 /* The interval of the sum as an integer. */
 an_interval an_lin_bounds(an_rewriter *rw, const an_lin *a);
+/* Its greatest and least value, as an_lin_bounds or better: what symbols have in common cancels out (less.c). */
+int64_t an_lin_most(an_rewriter *rw, const an_lin *a);
+int64_t an_lin_least(an_rewriter *rw, const an_lin *a);
 an_interval an_term_bounds(an_rewriter *rw, an_lin_term t);
 /* All coefficients' common divisor; 0 for no terms. */
 int64_t an_lin_gcd(an_rewriter *rw, const an_lin *a);

@@ -44,6 +44,7 @@ bool an_rule_is_float(an_rewriter *rw, an_uop x);
 bool an_rule_is_bool(an_rewriter *rw, an_uop x);
 bool an_rule_is_index(an_rewriter *rw, an_uop x);
 bool an_rule_same(an_rewriter *rw, an_uop x, an_uop y);
+bool an_rule_less(an_rewriter *rw, an_uop x, an_uop y); /* x < y, by bounds, or whatever the symbols are (less.c) */
 bool an_rule_is_pow2(an_rewriter *rw, int64_t c);
 int64_t an_rule_log2(an_rewriter *rw, int64_t c); /* floor; 0 for c < 1 */
 int64_t an_rule_abs(an_rewriter *rw, int64_t c);

@@ -258,6 +258,15 @@ static an_status make_launches(an_plan *p)
     return AN_OK;
 }
 
+static an_status depends_on_symbol(an_graph *g, an_uop u, bool *yes)
+{
+    an_uop_vec order = {0};
+    const an_status st = an_toposort(g, &u, 1, &order);
+    for (size_t i = 0; i < order.len; i++) *yes = *yes || an_uop_op(g, order.data[i]) == AN_OP_VAR;
+    an_vec_fini(an_graph_ctx(g), &order);
+    return st;
+}
+
 /* Remembers in the user's graph what the plan computes. */
 static an_status note_done(an_plan *p, const an_uop *uops, size_t n)
 {
@@ -267,7 +276,10 @@ static an_status note_done(an_plan *p, const an_uop *uops, size_t n)
         if (an_uop_op(p->user, u) == AN_OP_BUFFER || done_for(p, u)) continue;
         an_uop b = i < n ? p->outputs.data[i] : u;
         while (an_uop_op(p->user, b) == AN_OP_ASSIGN) b = an_uop_src(p->user, b, 0);
-        const an_done d = {b, UINT64_MAX, UINT64_MAX};
+        bool varies = false; /* with a symbol: computed again whenever it is asked for */
+        if (p->symbols.len && an_uop_op(p->user, u) != AN_OP_ASSIGN && depends_on_symbol(p->user, u, &varies)) return AN_ERR_NOMEM;
+        if (varies) continue;
+        const an_done d = {u, b, UINT64_MAX, UINT64_MAX};
         if (!an_vec_push(ctx, &p->rt->done, d) || !an_vec_push(ctx, &p->pending, (uint32_t)p->rt->done.len - 1) ||
             !an_idmap_set(&p->rt->done_of, ctx, u.id, (uint32_t)p->rt->done.len))
             return AN_ERR_NOMEM;
@@ -304,6 +316,7 @@ an_status an_plan_build(an_graph *g, an_uop *uops, const uint64_t *epochs, size_
     const double t = an_clock();
     st = check_all(p, uops, epochs, n);
     if (!st) st = import_roots(p, uops, n, &roots);
+    if (!st) st = an_plan_note_symbols(p, roots.data, roots.len);
     if (st) goto done;
     an_cost cost = an_cost_for(backend_of(p));
     cost.vector_nbytes = ((const an_device_base *)p->device)->vector_nbytes;
@@ -320,6 +333,7 @@ an_status an_plan_build(an_graph *g, an_uop *uops, const uint64_t *epochs, size_
     if (!st) st = place_buffers(p, uops, n);
     if (!st) st = make_launches(p);
     if (!st) st = find_written(p);
+    if (!st) st = an_plan_note_sizes(p);
     if (!st) st = note_done(p, uops, n);
     if (st) goto done;
     for (size_t i = 0; i < n; i++) uops[i] = p->outputs.data[i];
@@ -350,6 +364,8 @@ void an_plan_destroy(an_plan *p)
     an_vec_fini(ctx, &p->fresh);
     an_vec_fini(ctx, &p->pending);
     an_vec_fini(ctx, &p->symbols);
+    an_vec_fini(ctx, &p->conditions);
+    an_vec_fini(ctx, &p->sized);
     an_idmap_fini(&p->temp_of, ctx);
     an_idmap_fini(&p->usable, ctx);
     if (p->graph) an_schedule_fini(p->graph, &p->schedule);
@@ -361,8 +377,9 @@ void an_plan_destroy(an_plan *p)
 
 an_status an_plan_run(an_plan *p)
 {
-    an_status st = AN_OK;
+    an_status st = an_plan_begin(p);
     const an_backend *backend = backend_of(p);
+    if (st) return st;
     for (size_t c = 0; c < p->ncalls && !st; c++) {
         const an_cached_kernel *k = p->kernels[c];
         int64_t vars[AN_KERNEL_VAR_MAX] = {0};
@@ -378,16 +395,27 @@ an_status an_plan_run(an_plan *p)
         if (p->has_run || !an_vec_has(&p->fresh, p->written.data[i]))
             an_storage_of(p->rt, p->written.data[i])->written = p->rt->epoch;
     p->has_run = true;
+    an_plan_end(p);
     for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].epoch = p->rt->epoch;
     p->pending.len = 0;
     return st;
 }
 
+/* A run that failed has computed nothing, and written nothing that counts. */
+static void forget_pending(an_plan *p)
+{
+    for (size_t i = 0; i < p->pending.len; i++) /* each is there already: no memory is asked for */
+        (void)an_idmap_set(&p->rt->done_of, an_graph_ctx(p->user), p->rt->done.data[p->pending.data[i]].node.id, 0);
+    p->pending.len = 0;
+}
+
 an_status an_realize_uops(an_graph *g, an_uop *uops, const uint64_t *epochs, size_t n)
 {
     an_plan *plan = NULL;
-    an_status st = an_plan_build(g, uops, epochs, n, NULL, &plan);
+    an_status st = an_runtime_check_bound(g, uops, n);
+    if (!st) st = an_plan_build(g, uops, epochs, n, NULL, &plan);
     if (!st) st = an_plan_run(plan);
+    if (st && plan) forget_pending(plan);
     an_plan_destroy(plan);
     return st;
 }

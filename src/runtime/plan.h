@@ -16,6 +16,21 @@ typedef struct an_symbol_value {
     bool is_bound;
 } an_symbol_value;
 
+/* What must hold of the symbols' values: expr is 0, or not below 0. For the sentence: the movement node, its axis, what it needs. */
+typedef struct an_condition {
+    an_uop node, expr;
+    const char *what;
+    uint32_t axis;
+    bool zero;
+} an_condition;
+
+/* A bound buffer of symbolic shape, and its bytes at the values now. */
+typedef struct an_sized {
+    an_uop mine, user;
+    size_t nbytes;
+    bool is_read, is_written; /* is_read: what it held before the run */
+} an_sized;
+
 struct an_plan {
     an_graph *user;  /* the caller's */
     an_graph *graph; /* the plan's own */
@@ -43,8 +58,20 @@ struct an_plan {
     size_t *buffer_offsets;
     size_t ncalls, nslots;
     AN_VEC(an_symbol_value) symbols;
+    AN_VEC(an_condition) conditions;
+    AN_VEC(an_sized) sized;
+    bool symbols_checked; /* all of it, at these values */
+    uint64_t bound_at;
     an_plan_times times;
 };
+
+/* symbols.c. When roots are in the plan's graph: its symbols, and conditions on them. When buffers are placed: sizes. */
+an_status an_plan_note_symbols(an_plan *p, const an_uop *roots, size_t nroots);
+an_status an_plan_note_sizes(an_plan *p);
+/* Before and after each run. Errors: AN_ERR_ARG for a symbol without a value or a buffer filled at another one; AN_ERR_SHAPE for a
+ * broken condition. */
+an_status an_plan_begin(an_plan *p);
+void an_plan_end(an_plan *p);
 
 /* The value a symbol is bound to. Errors: AN_ERR_ARG if it is not. */
 an_status an_plan_symbol(an_plan *p, const char *name, int64_t *value);

@@ -1,61 +1,9 @@
-/* plan_view.c - symbols of a plan, and looking inside it. */
+/* plan_view.c - looking inside a plan. */
 #include "runtime/plan.h"
 
 #include "codegen/codegen.h"
 
 static const char *const phases[] = {"forward", "backward", "update", "tangent"};
-
-/* The symbols that kernels use, gathered on first use. */
-static an_status gather_symbols(an_plan *p)
-{
-    an_ctx *ctx = an_graph_ctx(p->user);
-    if (p->symbols.len) return AN_OK;
-    for (size_t c = 0; c < p->ncalls; c++) {
-        const an_kernel *k = &p->kernels[c]->kernel;
-        for (uint32_t v = 0; v < k->nvars; v++) {
-            an_symbol_value s = {.name = an_uop_name(k->graph, k->vars[v])};
-            bool known = false;
-            for (size_t i = 0; i < p->symbols.len && !known; i++) known = strcmp(p->symbols.data[i].name, s.name) == 0;
-            if (known) continue;
-            an_uop_int(k->graph, an_uop_src(k->graph, k->vars[v], 0), &s.min);
-            an_uop_int(k->graph, an_uop_src(k->graph, k->vars[v], 1), &s.max);
-            if (!an_vec_push(ctx, &p->symbols, s)) return AN_ERR_NOMEM;
-        }
-    }
-    return AN_OK;
-}
-
-static an_symbol_value *find_symbol(an_plan *p, const char *name)
-{
-    for (size_t i = 0; i < p->symbols.len; i++)
-        if (strcmp(p->symbols.data[i].name, name) == 0) return &p->symbols.data[i];
-    return NULL;
-}
-
-an_status an_plan_symbol(an_plan *p, const char *name, int64_t *value)
-{
-    const an_status st = gather_symbols(p);
-    const an_symbol_value *s = st ? NULL : find_symbol(p, name);
-    if (s && s->is_bound) {
-        *value = s->value;
-        return AN_OK;
-    }
-    return st ? st : an_fail(an_graph_ctx(p->user), AN_ERR_ARG, "the symbolic dimension '%s' has no value; bind it with an_plan_bind", name);
-}
-
-an_status an_plan_bind(an_plan *p, const char *name, int64_t value)
-{
-    const an_status st = gather_symbols(p);
-    if (st) return st;
-    an_symbol_value *s = find_symbol(p, name);
-    if (!s) return an_fail(an_graph_ctx(p->user), AN_ERR_ARG, "the plan has no symbolic dimension '%s'", name);
-    if (value < s->min || value > s->max)
-        return an_fail(an_graph_ctx(p->user), AN_ERR_ARG, "%s = %lld is outside its bounds %lld..%lld", name, (long long)value,
-                       (long long)s->min, (long long)s->max);
-    s->value = value;
-    s->is_bound = true;
-    return AN_OK;
-}
 
 size_t an_plan_kernel_count(const an_plan *p)
 {

@@ -36,6 +36,12 @@ static cache *cache_of(an_ctx *ctx)
     return c;
 }
 
+size_t an_programs_count(an_ctx *ctx)
+{
+    const cache *c = cache_of(ctx);
+    return c ? c->kernels.len : 0;
+}
+
 static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, const an_codegen_opts *opts, an_key *key)
 {
     const an_status st = an_uop_key(g, &call->sink, 1, key);

@@ -27,6 +27,13 @@ an_uop an_runtime_from_host(an_graph *g, an_dtype dtype, const int64_t *dims, ui
 an_status an_runtime_read(an_graph *g, an_uop buffer, void *dst, size_t nbytes);
 an_status an_runtime_write(an_graph *g, an_uop buffer, const void *src, size_t nbytes);
 
+/* A BUFFER of symbolic dims, zeroed, with room for the largest. AN_UOP_NONE with a sentence on failure. */
+an_uop an_runtime_alloc(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank);
+/* Bytes of u: of what its buffer holds, or by the values that an_graph_bind gave; false if neither says. */
+bool an_runtime_nbytes(an_graph *g, an_uop u, size_t *nbytes);
+/* Every symbol below uops has a value by an_graph_bind. Errors: AN_ERR_ARG, naming one that has none. */
+an_status an_runtime_check_bound(an_graph *g, const an_uop *uops, size_t n);
+
 /* The epoch now, for tensors being built. Handles of plain BUFFERs have epoch UINT64_MAX: always current. */
 uint64_t an_runtime_epoch(an_graph *g);
 

@@ -14,6 +14,7 @@ static void runtime_destroy(an_graph *g, void *data)
     an_vec_fini(ctx, &rt->storages);
     an_vec_fini(ctx, &rt->done);
     an_vec_fini(ctx, &rt->latest);
+    an_vec_fini(ctx, &rt->bindings);
     an_idmap_fini(&rt->latest_of, ctx);
     an_idmap_fini(&rt->storage_of, ctx);
     an_idmap_fini(&rt->done_of, ctx);
@@ -68,6 +69,7 @@ an_status an_storage_bind(an_graph *g, an_runtime *rt, an_uop buffer)
     an_ctx *ctx = an_graph_ctx(g);
     an_storage s = {.node = buffer}; /* its first contents are no overwriting: nothing has read it yet */
     if (!an_buffer_nbytes(g, buffer, &s.nbytes)) return an_ctx_status(ctx);
+    s.nbytes_now = an_shape_static(g, an_uop_shape(g, buffer), NULL) ? s.nbytes : AN_NBYTES_ANY;
     if (!an_vec_reserve(ctx, &rt->storages, 1)) return AN_ERR_NOMEM;
     const an_status st = backend_of(rt->device)->buffer_create(rt->device, s.nbytes, &s.buffer);
     if (st) return st;
@@ -140,22 +142,28 @@ bool an_runtime_is_bound(an_graph *g, an_uop u)
     return rt && !an_uop_is_none(u) && an_storage_of(rt, u);
 }
 
-static an_status find(an_graph *g, an_uop buffer, size_t nbytes, const char *verb, an_runtime **rt, an_storage **s)
+static an_status find(an_graph *g, an_uop buffer, const char *verb, an_runtime **rt, an_storage **s)
 {
     *rt = an_runtime_of(g);
     if (!*rt) return an_ctx_status(an_graph_ctx(g));
     *s = an_storage_of(*rt, an_uop_op(g, buffer) == AN_OP_BUFFER ? buffer : an_runtime_resolve(g, buffer, NULL));
     if (!*s) return an_fail(an_graph_ctx(g), AN_ERR_ARG, "%s: the tensor has no buffer yet; realize it first", verb);
-    if ((*s)->nbytes != nbytes)
-        return an_fail(an_graph_ctx(g), AN_ERR_ARG, "%s: %zu bytes were given, the tensor has %zu", verb, nbytes, (*s)->nbytes);
     return AN_OK;
+}
+
+static an_status check_size(an_graph *g, size_t have, size_t nbytes, const char *verb)
+{
+    if (have == nbytes) return AN_OK;
+    return an_fail(an_graph_ctx(g), AN_ERR_ARG, "%s: %zu bytes were given, the tensor has %zu", verb, nbytes, have);
 }
 
 an_status an_runtime_read(an_graph *g, an_uop buffer, void *dst, size_t nbytes)
 {
     an_runtime *rt = NULL;
     an_storage *s = NULL;
-    const an_status st = find(g, buffer, nbytes, "read", &rt, &s);
+    an_status st = find(g, buffer, "read", &rt, &s);
+    size_t have = 0;
+    if (!st) st = check_size(g, an_runtime_nbytes(g, s->node, &have) ? have : s->nbytes, nbytes, "read");
     if (st || nbytes == 0) return st;
     return backend_of(rt->device)->read(s->buffer, 0, dst, nbytes);
 }
@@ -164,9 +172,13 @@ an_status an_runtime_write(an_graph *g, an_uop buffer, const void *src, size_t n
 {
     an_runtime *rt = NULL;
     an_storage *s = NULL;
-    an_status st = find(g, buffer, nbytes, "write", &rt, &s);
+    an_status st = find(g, buffer, "write", &rt, &s);
+    if (st) return st;
+    const bool is_static = an_shape_static(g, an_uop_shape(g, s->node), NULL);
+    st = is_static ? check_size(g, s->nbytes, nbytes, "write") : an_runtime_check_write(g, s->node, nbytes);
     if (st) return st;
     if (nbytes) st = backend_of(rt->device)->write(s->buffer, 0, src, nbytes);
+    if (!st) s->nbytes_now = nbytes;
     if (!st) s->written = ++rt->epoch;
     return st;
 }

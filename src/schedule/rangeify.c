@@ -25,6 +25,9 @@ bool an_sched_transparent(an_op op)
 
 an_uop an_sched_range(an_sched *s, an_uop bound, an_uop owner, uint32_t kernel)
 {
+    /* In its last form, or simplifying an index would make another range of it. */
+    if (!an_uop_is_none(bound) && !an_uop_is_const(s->g, bound)) bound = an_simplify(s->g, bound);
+    if (an_uop_is_none(bound)) return bound;
     if (an_uop_is_int(s->g, bound, 1)) return an_index(s->g, 0);
     const uint32_t id = (uint32_t)s->range_owner.len;
     const an_range_kind kind = an_uop_is_none(owner) ? AN_RANGE_LOOP : AN_RANGE_REDUCE;
@@ -65,6 +68,26 @@ static an_uop and_valid(an_graph *g, an_uop a, an_uop b)
     return an_binary(g, AN_OP_AND, a, b);
 }
 
+/* Moves o and i to the end of the shortest runs of dims, one of each shape, with equal products; to both ends if none are. */
+static void equal_products(an_graph *g, an_shape out, an_shape in, uint32_t *o, uint32_t *i)
+{
+    an_uop products[AN_RANK_MAX];
+    an_uop p = an_index(g, 1);
+    for (uint32_t k = *i; k < in.rank; k++) products[k] = p = an_dim_mul(g, p, in.dims[k]);
+    p = an_index(g, 1);
+    for (uint32_t n = *o; n < out.rank; n++) {
+        p = an_dim_mul(g, p, out.dims[n]);
+        for (uint32_t k = *i; k < in.rank; k++) {
+            if (!an_uop_eq(p, products[k]) || an_uop_is_int(g, p, 0)) continue; /* through a 0 anything is equal */
+            *o = n + 1;
+            *i = k + 1;
+            return;
+        }
+    }
+    *o = out.rank;
+    *i = in.rank;
+}
+
 /* Index tuple idx over shape out becomes src_idx over shape in; *mixed if any axis was merged or split. */
 static void reshape_index(an_graph *g, an_shape out, const an_uop *idx, an_shape in, an_uop *src_idx, bool *mixed)
 {
@@ -79,25 +102,8 @@ static void reshape_index(an_graph *g, an_shape out, const an_uop *idx, an_shape
             src_idx[i++] = idx[o++];
             continue;
         }
-        /* Grow the side with the smaller product until both are equal; symbolic sizes: to the end. */
         const uint32_t o0 = o, i0 = i;
-        int64_t po = 0, pi = 0;
-        bool known = an_uop_int(g, out.dims[o], &po) && an_uop_int(g, in.dims[i], &pi);
-        o++;
-        i++;
-        while (known && po != pi) {
-            int64_t d = 0;
-            if (po < pi && o < out.rank && an_uop_int(g, out.dims[o], &d) && d > 0)
-                po *= d, o++;
-            else if (pi < po && i < in.rank && an_uop_int(g, in.dims[i], &d) && d > 0)
-                pi *= d, i++;
-            else
-                known = false;
-        }
-        if (!known) {
-            o = out.rank;
-            i = in.rank;
-        }
+        equal_products(g, out, in, &o, &i);
         an_uop flat = an_index(g, 0);
         for (uint32_t k = o0; k < o; k++) flat = an_idx_add(g, an_idx_mul(g, flat, out.dims[k]), idx[k]);
         for (uint32_t k = i; k-- > i0;) {

@@ -140,6 +140,32 @@ an_tensor *an_linspace(an_graph *g, an_dtype dtype, double start, double stop, i
     return an_cast(x, dtype);
 }
 
+an_tensor *an_arange_uop(an_graph *g, an_dtype dtype, an_uop n)
+{
+    if (!an_check_dtype(g, __func__, dtype) || an_uop_is_none(n)) return NULL;
+    if (dtype == AN_BOOL) return an_tensor_fail(g, AN_ERR_DTYPE, "%s: dtype bool has no numbers to count in", __func__);
+    if (!an_check_dims_uop(g, __func__, dtype, &n, 1)) return NULL;
+    const int64_t most = an_dims_most(g, n);
+    if (most == INT64_MAX) return NULL;
+    if (most > 0 && !an_dtype_holds(dtype, (double)(most - 1)))
+        return an_tensor_fail(g, AN_ERR_DTYPE, "%s: 0 to %s, which may be %lld, does not fit %s", __func__, an_text_dim(g, n).s,
+                              (long long)most, an_dtype_name(dtype));
+    const an_dtype count = an_is_float(dtype) ? (most <= INT32_MAX ? AN_I32 : AN_I64) : dtype;
+    return an_cast(an_tensor_wrap(g, an_iota_node(g, count, n), NULL, 0), dtype);
+}
+
+an_tensor *an_full_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank, double value)
+{
+    if (!check_holds(g, __func__, dtype, value) || !an_check_dims_uop(g, __func__, dtype, dims, rank)) return NULL;
+    return an_tensor_wrap(g, an_expand_to(g, an_const(g, dtype, to_scalar(dtype, value)), dims, rank), NULL, 0);
+}
+
+an_tensor *an_tensor_alloc_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank)
+{
+    if (!an_check_dtype(g, __func__, dtype) || !an_check_dims_uop(g, __func__, dtype, dims, rank)) return NULL;
+    return an_tensor_wrap(g, an_runtime_alloc(g, dtype, dims, rank), NULL, 0);
+}
+
 /* --- triangles --------------------------------------------------------------------------------------------------- */
 
 /* Row and column numbers of the last two axes, in numbers that do not wrap. */
@@ -185,9 +211,22 @@ an_tensor *an_triu(an_tensor *x, int64_t k)
 
 an_uop an_symbol(an_graph *g, const char *name, int64_t min, int64_t max)
 {
-    if (min >= 0 && max >= min) return an_uop_var(g, name, min, max);
-    an_tensor_fail(g, AN_ERR_ARG, "%s: %s from %lld to %lld: a dimension is 0 or more, and max at least min", __func__,
-                   name, (long long)min, (long long)max);
+    if (!name || !*name) {
+        an_tensor_fail(g, AN_ERR_ARG, "%s: a symbol needs a name", __func__);
+        return AN_UOP_NONE;
+    }
+    if (min < 0 || max < min || max > INT32_MAX) {
+        an_tensor_fail(g, AN_ERR_ARG, "%s: %s from %lld to %lld: a dimension is 0 or more, max at least min, and at most 2147483647",
+                       __func__, name, (long long)min, (long long)max);
+        return AN_UOP_NONE;
+    }
+    const an_uop known = an_graph_var(g, name), u = an_uop_var(g, name, min, max);
+    if (an_uop_is_none(known) || an_uop_is_none(u) || an_uop_eq(known, u)) return u;
+    int64_t lo = 0, hi = 0;
+    (void)an_uop_int(g, an_uop_src(g, known, 0), &lo);
+    (void)an_uop_int(g, an_uop_src(g, known, 1), &hi);
+    an_tensor_fail(g, AN_ERR_ARG, "%s: %s goes from %lld to %lld already, not from %lld to %lld; the same name is the same symbol",
+                   __func__, name, (long long)lo, (long long)hi, (long long)min, (long long)max);
     return AN_UOP_NONE;
 }
 

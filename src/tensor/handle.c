@@ -104,6 +104,7 @@ size_t an_tensor_nbytes(const an_tensor *x)
 {
     const int64_t n = an_tensor_numel(x);
     size_t nbytes = 0;
+    if (x && n < 0) return an_runtime_nbytes(x->graph, an_tensor_uop(x), &nbytes) ? nbytes : 0;
     return n >= 0 && an_size_mul((size_t)n, an_dtype_nbytes(an_tensor_dtype(x)), &nbytes) ? nbytes : 0;
 }
 

@@ -21,21 +21,23 @@ static bool any_null(an_tensor *const *xs, size_t n)
 }
 
 /* Each part padded to the whole, chosen where a mask padded the same way is true. Not a sum: that would turn -0 into 0. */
-static an_tensor *join(an_tensor *const *xs, size_t n, uint32_t axis, an_dtype dtype, const int64_t *sizes, int64_t total)
+static an_tensor *join(an_tensor *const *xs, size_t n, uint32_t axis, an_dtype dtype, an_uop total)
 {
-    int64_t before[AN_RANK_MAX] = {0}, after[AN_RANK_MAX] = {0};
+    an_graph *g = xs[0]->graph;
+    an_uop before[AN_RANK_MAX], after[AN_RANK_MAX], at = total;
     const uint32_t rank = an_tensor_rank(xs[0]);
     an_tensor *result = NULL;
-    int64_t at = total;
+    for (uint32_t i = 0; i < rank; i++) before[i] = after[i] = an_index(g, 0);
     for (size_t k = n; k-- > 0;) {
-        if (sizes[k] == 0 && (result || k > 0)) continue;
-        at -= sizes[k];
+        const an_uop size = an_tensor_shape(xs[k]).dims[axis];
+        if (an_uop_is_int(g, size, 0) && (result || k > 0)) continue;
+        after[axis] = an_dim_sub(g, total, at);
+        at = an_dim_sub(g, at, size);
         before[axis] = at;
-        after[axis] = total - at - sizes[k];
         an_tensor *x = an_cast(xs[k], dtype);
-        an_tensor *part = an_pad(x, before, after, rank, 0);
+        an_tensor *part = an_pad_uop(x, before, after, rank, 0);
         if (result) {
-            an_tensor *mask = an_pad(an_ones_like(an_cast(x, AN_BOOL)), before, after, rank, 0);
+            an_tensor *mask = an_pad_uop(an_ones_like(an_cast(x, AN_BOOL)), before, after, rank, 0);
             part = an_where(mask, part, result);
         }
         if (!part) return NULL;
@@ -50,35 +52,21 @@ an_tensor *an_cat(an_tensor *const *xs, size_t n, int axis)
     uint32_t at = 0;
     an_tensor *first = xs[0];
     an_graph *g = first->graph;
-    an_ctx *ctx = an_graph_ctx(g);
     if (!an_check_axis(first, __func__, axis, &at)) return NULL;
     an_dtype dtype = an_tensor_dtype(first);
-    an_tensor *result = NULL;
-    int64_t total = 0, *sizes = an_mem_alloc(ctx, n * sizeof *sizes);
-    if (!sizes) return NULL;
+    an_uop total = an_index(g, 0);
     for (size_t k = 0; k < n; k++) {
-        if (!an_check_graph(__func__, first, xs[k])) goto done;
-        if (!equal_but(first, xs[k], at)) {
-            an_tensor_fail(g, AN_ERR_SHAPE, "%s: shapes %s and %s (number %zu) differ in more than axis %u", __func__,
-                           an_text_shape(first).s, an_text_shape(xs[k]).s, k, at);
-            goto done;
-        }
-        if (!an_uop_int(g, an_tensor_shape(xs[k]).dims[at], &sizes[k])) {
-            an_tensor_fail(g, AN_ERR_UNSUPPORTED, "%s: axis %u of shape %s (number %zu) is symbolic", __func__, at,
-                           an_text_shape(xs[k]).s, k);
-            goto done;
-        }
-        if (sizes[k] > INT64_MAX / 4 - total) {
-            an_tensor_fail(g, AN_ERR_LIMIT, "%s: axis %u would have too many elements", __func__, at);
-            goto done;
-        }
-        total += sizes[k];
+        if (!an_check_graph(__func__, first, xs[k])) return NULL;
+        if (!equal_but(first, xs[k], at))
+            return an_tensor_fail(g, AN_ERR_SHAPE, "%s: shapes %s and %s (number %zu) differ in more than axis %u", __func__,
+                                  an_text_shape(first).s, an_text_shape(xs[k]).s, k, at);
+        total = an_dim_add(g, total, an_tensor_shape(xs[k]).dims[at]);
+        if (an_uop_is_none(total)) return NULL;
+        if (an_dims_most(g, total) > INT64_MAX / 4 || an_dims_most(g, total) < 0)
+            return an_tensor_fail(g, AN_ERR_LIMIT, "%s: axis %u would have too many elements", __func__, at);
         dtype = an_dtype_promote(dtype, an_tensor_dtype(xs[k]));
     }
-    result = join(xs, n, at, dtype, sizes, total);
-done:
-    an_mem_free(ctx, sizes, n * sizeof *sizes);
-    return result;
+    return join(xs, n, at, dtype, total);
 }
 
 an_tensor *an_stack(an_tensor *const *xs, size_t n, int axis)
@@ -182,7 +170,7 @@ static an_tensor *repeat(an_tensor *x, const char *call, const int64_t *times, b
     uint32_t n = 0;
     for (uint32_t i = 0; i < s.rank; i++) {
         const an_uop t = an_index(g, times[i]);
-        out[i] = an_idx_mul(g, s.dims[i], t);
+        out[i] = an_dim_mul(g, s.dims[i], t);
         if (times[i] == 1) {
             from[n] = to[n] = s.dims[i];
             n++;
@@ -248,34 +236,50 @@ an_tensor *an_roll(an_tensor *x, int64_t shift, int axis)
 {
     uint32_t at = 0;
     int64_t n = 0, twice[AN_RANK_MAX];
-    if (!x || !axis_size(x, __func__, axis, &at, &n)) return NULL;
-    const int64_t begin = n ? ((-(shift % n)) % n + n) % n : 0;
-    if (begin == 0) return an_tensor_same(x);
+    if (!x || !an_check_axis(x, __func__, axis, &at)) return NULL;
+    an_graph *g = x->graph;
+    const an_shape s = an_tensor_shape(x);
+    const an_uop dim = s.dims[at];
+    an_uop begin = AN_UOP_NONE, b[AN_RANK_MAX], e[AN_RANK_MAX];
+    if (an_uop_int(g, dim, &n)) {
+        begin = an_index(g, n ? ((-(shift % n)) % n + n) % n : 0);
+    } else {
+        if (an_dims_le(g, an_index(g, 1), dim) != AN_YES || shift < -INT32_MAX || shift > INT32_MAX)
+            return an_tensor_fail(g, AN_ERR_UNSUPPORTED, "%s: by %lld along axis %d of shape %s: a symbolic axis must have at least 1 "
+                                  "element, and the shift fit 32 bits", __func__, (long long)shift, axis, an_text_shape(x).s);
+        begin = shift ? an_binary(g, AN_OP_FLOORMOD, an_index(g, -shift), dim) : an_index(g, 0);
+    }
+    if (an_uop_is_int(g, begin, 0)) return an_tensor_same(x);
     for (uint32_t i = 0; i < AN_RANK_MAX; i++) twice[i] = i == at ? 2 : 1;
     if (!check_times(x, __func__, twice)) return NULL;
     /* A window into two copies end to end. */
-    return an_slice(repeat(x, __func__, twice, false), (int)at, begin, begin + n, 1);
+    x = repeat(x, __func__, twice, false);
+    for (uint32_t i = 0; i < s.rank; i++) {
+        b[i] = i == at ? begin : an_index(g, 0);
+        e[i] = i == at ? an_dim_add(g, begin, dim) : s.dims[i];
+    }
+    return an_shrink_uop(x, b, e, s.rank);
 }
 
 an_tensor *an_diagonal(an_tensor *x)
 {
     if (!x) return NULL;
+    an_graph *g = x->graph;
     const uint32_t rank = an_tensor_rank(x);
-    const int64_t n = an_tensor_dim(x, -1);
-    if (rank < 2 || n < 0 || an_tensor_dim(x, -2) != n)
-        return an_tensor_fail(x->graph, AN_ERR_SHAPE, "%s: shape %s: the last two axes must be equal numbers", __func__,
-                              an_text_shape(x).s);
+    const an_uop n = an_tensor_dim_uop(x, -1);
+    if (rank < 2 || !an_uop_eq(an_tensor_dim_uop(x, -2), n))
+        return an_tensor_fail(g, AN_ERR_SHAPE, "%s: shape %s: the last two axes must be equal", __func__, an_text_shape(x).s);
     /* In rows of n + 1 the diagonal is the first column. */
-    int64_t zero[AN_RANK_MAX] = {0}, after[AN_RANK_MAX] = {0};
+    an_uop zero[AN_RANK_MAX], after[AN_RANK_MAX], dims[AN_RANK_MAX];
+    for (uint32_t i = 0; i < rank; i++) zero[i] = after[i] = an_index(g, 0);
     x = an_flatten(x, -2, -1);
     after[rank - 2] = n;
-    x = an_pad(x, zero, after, rank - 1, 0);
+    x = an_pad_uop(x, zero, after, rank - 1, 0);
     if (!x) return NULL;
-    an_uop dims[AN_RANK_MAX];
     const an_shape s = an_tensor_shape(x);
     for (uint32_t i = 0; i + 1 < s.rank; i++) dims[i] = s.dims[i];
-    dims[rank - 2] = an_index(x->graph, n);
-    dims[rank - 1] = an_index(x->graph, n + 1);
+    dims[rank - 2] = n;
+    dims[rank - 1] = an_dim_add(g, n, an_index(g, 1));
     x = an_reshape_uop(x, dims, rank);
     return an_pick(x, -1, 0);
 }

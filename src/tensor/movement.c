@@ -32,21 +32,42 @@ static bool infer_dim(int64_t numel, int64_t *dims, uint32_t rank)
     return true;
 }
 
+/* The same for a symbolic numel. */
+static bool infer_dim_uop(an_graph *g, an_uop numel, const int64_t *dims, uint32_t rank, an_uop *out)
+{
+    uint32_t at = rank;
+    an_uop known = an_index(g, 1);
+    for (uint32_t i = 0; i < rank; i++) {
+        out[i] = an_index(g, dims[i]);
+        if (dims[i] < -1 || (dims[i] == -1 && at != rank)) return false;
+        if (dims[i] == -1)
+            at = i;
+        else
+            known = an_dim_mul(g, known, out[i]);
+    }
+    return at == rank || an_dim_divides(g, numel, known, &out[at]);
+}
+
 an_tensor *an_reshape(an_tensor *x, const int64_t *dims, uint32_t rank)
 {
-    int64_t in[AN_RANK_MAX], out[AN_RANK_MAX];
+    int64_t out[AN_RANK_MAX];
     an_uop d[AN_RANK_MAX];
-    if (!x || !an_check_static(x, __func__, in)) return NULL;
+    if (!x) return NULL;
+    an_graph *g = x->graph;
     if (rank > AN_RANK_MAX)
-        return an_tensor_fail(x->graph, AN_ERR_LIMIT, "%s: to %u axes: at most %d are supported", __func__, rank,
-                              AN_RANK_MAX);
+        return an_tensor_fail(g, AN_ERR_LIMIT, "%s: to %u axes: at most %d are supported", __func__, rank, AN_RANK_MAX);
     for (uint32_t i = 0; i < rank; i++) out[i] = dims[i];
     const int64_t numel = an_tensor_numel(x);
+    if (numel < 0) {
+        if (infer_dim_uop(g, an_shape_numel(g, an_tensor_shape(x)), dims, rank, d)) return an_reshape_uop(x, d, rank);
+        return an_tensor_fail(g, AN_ERR_SHAPE, "%s: shape %s does not make shape %s whatever its symbols are; one dim may be -1, to "
+                              "be inferred", __func__, an_text_shape(x).s, an_text_dims(dims, rank).s);
+    }
     if (!infer_dim(numel, out, rank))
-        return an_tensor_fail(x->graph, AN_ERR_SHAPE,
+        return an_tensor_fail(g, AN_ERR_SHAPE,
                               "%s: %s has %lld elements, which do not make shape %s; one dim may be -1, to be inferred",
                               __func__, an_text_shape(x).s, (long long)numel, an_text_dims(dims, rank).s);
-    an_dims_to_uops(x->graph, out, rank, d);
+    an_dims_to_uops(g, out, rank, d);
     return reshape_to(x, d, rank);
 }
 
@@ -56,13 +77,11 @@ an_tensor *an_reshape_uop(an_tensor *x, const an_uop *dims, uint32_t rank)
     an_graph *g = x->graph;
     if (rank > AN_RANK_MAX)
         return an_tensor_fail(g, AN_ERR_LIMIT, "%s: to %u axes: at most %d are supported", __func__, rank, AN_RANK_MAX);
-    for (uint32_t i = 0; i < rank; i++)
-        if (an_uop_is_none(dims[i])) return NULL;
+    if (!an_check_dims_uop(g, __func__, an_tensor_dtype(x), dims, rank)) return NULL;
     const an_uop want = an_shape_numel(g, (an_shape){rank, dims}), have = an_shape_numel(g, an_tensor_shape(x));
-    int64_t a = 0, b = 0;
-    if (!an_uop_is_none(want) && an_uop_int(g, want, &a) && an_uop_int(g, have, &b) && a != b)
-        return an_tensor_fail(g, AN_ERR_SHAPE, "%s: %s has %lld elements, not %lld", __func__, an_text_shape(x).s,
-                              (long long)b, (long long)a);
+    if (!an_uop_is_none(want) && !an_uop_is_none(have) && an_dims_equal(g, want, have) == AN_NO)
+        return an_tensor_fail(g, AN_ERR_SHAPE, "%s: %s has %s elements, and shape %s has %s: they are never equal", __func__,
+                              an_text_shape(x).s, an_text_dim(g, have).s, an_text_uops(g, dims, rank).s, an_text_dim(g, want).s);
     return reshape_to(x, dims, rank);
 }
 
@@ -77,7 +96,7 @@ an_tensor *an_flatten(an_tensor *x, int first, int last)
     an_uop dims[AN_RANK_MAX];
     for (uint32_t i = 0; i < s.rank; i++) {
         if (i > a && i <= b)
-            dims[n - 1] = an_idx_mul(x->graph, dims[n - 1], s.dims[i]);
+            dims[n - 1] = an_dim_mul(x->graph, dims[n - 1], s.dims[i]);
         else
             dims[n++] = s.dims[i];
     }
@@ -242,83 +261,118 @@ an_tensor *an_expand(an_tensor *x, const int64_t *dims, uint32_t rank)
 
 /* --- pad and cut ------------------------------------------------------------------------------------------------- */
 
-an_tensor *an_pad(an_tensor *x, const int64_t *before, const int64_t *after, uint32_t n, double value)
+/* before and after are 0 or more as far as is known. */
+static an_tensor *pad(an_tensor *x, const char *call, const an_uop *before, const an_uop *after, uint32_t n, double value)
 {
-    if (!x) return NULL;
     an_graph *g = x->graph;
     const an_dtype d = an_tensor_dtype(x);
     const an_shape s = an_tensor_shape(x);
-    an_uop b[AN_RANK_MAX], a[AN_RANK_MAX];
-    int64_t size[AN_RANK_MAX];
+    an_uop size[AN_RANK_MAX];
     bool any = false;
-    if (n != s.rank)
-        return an_tensor_fail(g, AN_ERR_ARG, "%s: %u sizes for shape %s: give one for each axis, 0 for none", __func__, n,
-                              an_text_shape(x).s);
     if (!an_dtype_holds(d, value))
-        return an_tensor_fail(g, AN_ERR_DTYPE, "%s: %.17g is no value of %s", __func__, value, an_dtype_name(d));
+        return an_tensor_fail(g, AN_ERR_DTYPE, "%s: %.17g is no value of %s", call, value, an_dtype_name(d));
     for (uint32_t i = 0; i < n; i++) {
-        if (before[i] < 0 || after[i] < 0)
-            return an_tensor_fail(g, AN_ERR_ARG, "%s: %lld before and %lld after axis %u: sizes are 0 or more; an_slice cuts",
-                                  __func__, (long long)before[i], (long long)after[i], i);
-        if (!an_uop_int(g, s.dims[i], &size[i])) size[i] = 0;
-        if (before[i] > INT64_MAX / 4 || after[i] > INT64_MAX / 4 || size[i] > INT64_MAX / 4)
-            return an_tensor_fail(g, AN_ERR_LIMIT, "%s: axis %u would have too many elements", __func__, i);
-        size[i] += before[i] + after[i];
-        any = any || before[i] || after[i];
+        int64_t most = 0;
+        if (an_uop_int(g, s.dims[i], &most) && most > INT64_MAX / 4)
+            return an_tensor_fail(g, AN_ERR_LIMIT, "%s: axis %u would have too many elements", call, i);
+        size[i] = an_dim_add(g, an_dim_add(g, s.dims[i], before[i]), after[i]);
+        any = any || !an_uop_is_int(g, before[i], 0) || !an_uop_is_int(g, after[i], 0);
     }
-    if (!an_check_dims(g, __func__, d, size, n)) return NULL;
+    if (!an_check_dims_uop(g, call, d, size, n)) return NULL;
     const an_uop u = an_tensor_node(x);
     if (!any) return an_tensor_wrap1(x, u);
-    an_dims_to_uops(g, before, n, b);
-    an_dims_to_uops(g, after, n, a);
-    an_uop padded = an_pad_node(g, u, b, a);
+    an_uop padded = an_pad_node(g, u, before, after);
     /* Padding is zeros. Another value goes where a padded mask of ones has them; -0.0 is another value. */
     const an_tensor *c = an_const_of(x, value);
     if (!c) return NULL;
     if (an_uop_const_value(g, c->uop).u != 0) {
         const an_uop ones = an_expand_to(g, an_const_int(g, AN_BOOL, 1), s.dims, s.rank);
-        padded = an_select(g, an_pad_node(g, ones, b, a), padded, c->uop);
+        padded = an_select(g, an_pad_node(g, ones, before, after), padded, c->uop);
     }
     return an_tensor_wrap1(x, padded);
 }
 
+an_tensor *an_pad(an_tensor *x, const int64_t *before, const int64_t *after, uint32_t n, double value)
+{
+    an_uop b[AN_RANK_MAX], a[AN_RANK_MAX];
+    if (!x) return NULL;
+    if (n != an_tensor_rank(x))
+        return an_tensor_fail(x->graph, AN_ERR_ARG, "%s: %u sizes for shape %s: give one for each axis, 0 for none", __func__, n,
+                              an_text_shape(x).s);
+    for (uint32_t i = 0; i < n; i++) {
+        if (before[i] < 0 || after[i] < 0)
+            return an_tensor_fail(x->graph, AN_ERR_ARG,
+                                  "%s: %lld before and %lld after axis %u: sizes are 0 or more; an_slice cuts", __func__,
+                                  (long long)before[i], (long long)after[i], i);
+        if (before[i] > INT64_MAX / 4 || after[i] > INT64_MAX / 4)
+            return an_tensor_fail(x->graph, AN_ERR_LIMIT, "%s: axis %u would have too many elements", __func__, i);
+    }
+    an_dims_to_uops(x->graph, before, n, b);
+    an_dims_to_uops(x->graph, after, n, a);
+    return pad(x, __func__, b, a, n, value);
+}
+
+an_tensor *an_pad_uop(an_tensor *x, const an_uop *before, const an_uop *after, uint32_t n, double value)
+{
+    if (!x) return NULL;
+    an_graph *g = x->graph;
+    if (n != an_tensor_rank(x))
+        return an_tensor_fail(g, AN_ERR_ARG, "%s: %u sizes for shape %s: give one for each axis, 0 for none", __func__, n,
+                              an_text_shape(x).s);
+    for (uint32_t i = 0; i < n; i++) {
+        if (an_uop_is_none(before[i]) || an_uop_is_none(after[i])) return NULL;
+        const int64_t most[2] = {an_dims_most(g, before[i]), an_dims_most(g, after[i])};
+        if (most[0] < 0 || most[1] < 0 || most[0] == INT64_MAX || most[1] == INT64_MAX)
+            return an_tensor_fail(g, AN_ERR_ARG, "%s: %s before and %s after axis %u: sizes are 0 or more; an_shrink_uop cuts", __func__,
+                                  an_text_dim(g, before[i]).s, an_text_dim(g, after[i]).s, i);
+    }
+    return pad(x, __func__, before, after, n, value);
+}
+
 /* x[begin:end) on one axis. */
-static an_tensor *cut(an_tensor *x, uint32_t axis, int64_t begin, int64_t end)
+static an_tensor *cut_uop(an_tensor *x, uint32_t axis, an_uop begin, an_uop end)
 {
     if (!x) return NULL;
     an_graph *g = x->graph;
     const an_shape s = an_tensor_shape(x);
     an_uop b[AN_RANK_MAX], e[AN_RANK_MAX];
     const an_uop u = an_tensor_node(x);
-    if (begin == 0 && an_uop_is_int(g, s.dims[axis], end)) return an_tensor_wrap1(x, u);
+    if (an_uop_is_int(g, begin, 0) && an_uop_eq(s.dims[axis], end)) return an_tensor_wrap1(x, u);
     for (uint32_t i = 0; i < s.rank; i++) {
-        b[i] = an_index(g, i == axis ? begin : 0);
-        e[i] = i == axis ? an_index(g, end) : s.dims[i];
+        b[i] = i == axis ? begin : an_index(g, 0);
+        e[i] = i == axis ? end : s.dims[i];
     }
     return an_tensor_wrap1(x, an_shrink_node(g, u, b, e));
 }
 
-/* Every step-th element of an axis of n, from the first: pad to whole steps, split them off, keep the first of each. */
-static an_tensor *stride_axis(an_tensor *x, uint32_t axis, int64_t n, int64_t step)
+static an_tensor *cut(an_tensor *x, uint32_t axis, int64_t begin, int64_t end)
 {
-    if (!x || step == 1 || n <= 1) return x;
+    return x ? cut_uop(x, axis, an_index(x->graph, begin), an_index(x->graph, end)) : NULL;
+}
+
+/* Every step-th element of an axis of n, from the first: pad to whole steps, split them off, keep the first of each. */
+static an_tensor *stride_axis(an_tensor *x, uint32_t axis, an_uop n, int64_t step)
+{
+    int64_t most = 0;
+    if (!x || step == 1 || (most = an_dims_most(x->graph, n)) <= 1) return x;
+    if (most == INT64_MAX) return NULL;
     an_graph *g = x->graph;
-    const int64_t count = (n - 1) / step + 1;
-    /* A step beyond the axis takes one element, however large it is. */
-    if (count == 1) return cut(x, axis, 0, 1);
+    /* A step beyond the axis takes one element (or none, of none), however large it is. */
+    if (step >= most) return cut_uop(x, axis, an_index(g, 0), an_dims_min(g, n, an_index(g, 1)));
     const an_shape s = an_tensor_shape(x);
+    const an_uop count = an_dims_ceil_div(g, n, step), whole = an_dim_mul(g, count, an_index(g, step));
     if (s.rank == AN_RANK_MAX)
         return an_tensor_fail(g, AN_ERR_LIMIT, "an_slice: a step on shape %s, which has %d axes: one more is needed",
                               an_text_shape(x).s, AN_RANK_MAX);
     an_uop zero[AN_RANK_MAX], after[AN_RANK_MAX], dims[AN_RANK_MAX];
     for (uint32_t i = 0; i < s.rank; i++) {
         zero[i] = an_index(g, 0);
-        after[i] = i == axis ? an_index(g, count * step - n) : zero[i];
+        after[i] = i == axis ? an_dim_sub(g, whole, n) : zero[i];
     }
     an_uop u = an_tensor_node(x);
-    if (count * step != n) u = an_pad_node(g, u, zero, after);
+    if (!an_uop_eq(whole, n)) u = an_pad_node(g, u, zero, after);
     for (uint32_t i = 0; i < s.rank; i++) dims[i < axis ? i : i + 1] = s.dims[i];
-    dims[axis] = an_index(g, count);
+    dims[axis] = count;
     dims[axis + 1] = an_index(g, step);
     u = an_reshape_node(g, u, dims, s.rank + 1);
     x = cut(an_tensor_wrap1(x, u), axis + 1, 0, 1);
@@ -332,41 +386,67 @@ static int64_t adjust(int64_t bound, int64_t n, int64_t low, int64_t high)
     return bound < low ? low : bound > high ? high : bound;
 }
 
+/* The same where n is symbolic, of the element itself or the one behind it: clipped to 0..n. */
+static an_uop adjust_uop(an_graph *g, int64_t bound, bool behind, an_uop n)
+{
+    if (bound >= 0) return an_dims_min(g, an_index(g, bound + behind), n);
+    return an_dims_max(g, an_dim_add(g, n, an_index(g, bound + behind)), an_index(g, 0));
+}
+
+static an_tensor *slice_symbolic(an_tensor *x, uint32_t at, int64_t begin, int64_t end, int64_t step)
+{
+    an_graph *g = x->graph;
+    const an_uop n = an_tensor_shape(x).dims[at];
+    const bool down = step < 0; /* from begin to behind end: in rising order from behind end to behind begin */
+    const int64_t first = down ? end : begin, last = down ? begin : end;
+    const an_uop b = first == AN_NONE ? an_index(g, 0) : adjust_uop(g, first, down, n);
+    const an_uop e = an_dims_max(g, b, last == AN_NONE ? n : adjust_uop(g, last, down, n));
+    an_tensor *part = cut_uop(x, at, b, e);
+    if (step < 0) part = an_flip(part, (int64_t[]){at}, 1);
+    return stride_axis(part, at, an_dim_sub(g, e, b), step < 0 ? -step : step);
+}
+
 an_tensor *an_slice(an_tensor *x, int axis, int64_t begin, int64_t end, int64_t step)
 {
     uint32_t at = 0;
     int64_t n = 0;
     if (!x || !an_check_axis(x, __func__, axis, &at)) return NULL;
-    if (!an_uop_int(x->graph, an_tensor_shape(x).dims[at], &n))
-        return an_tensor_fail(x->graph, AN_ERR_UNSUPPORTED, "%s: axis %d of shape %s is symbolic; use an_shrink_uop",
-                              __func__, axis, an_text_shape(x).s);
+    an_graph *g = x->graph;
     if (step == 0 || step == INT64_MIN)
-        return an_tensor_fail(x->graph, AN_ERR_ARG, "%s: step %lld: it must be a number other than 0", __func__,
-                              (long long)step);
+        return an_tensor_fail(g, AN_ERR_ARG, "%s: step %lld: it must be a number other than 0", __func__, (long long)step);
+    if (!an_uop_int(g, an_tensor_shape(x).dims[at], &n)) {
+        const int64_t most = INT64_C(1) << 40; /* beyond every axis */
+        if (begin != AN_NONE) begin = begin > most ? most : begin < -most ? -most : begin;
+        if (end != AN_NONE) end = end > most ? most : end < -most ? -most : end;
+        return slice_symbolic(x, at, begin, end, step);
+    }
     if (step > 0) {
         begin = begin == AN_NONE ? 0 : adjust(begin, n, 0, n);
         end = end == AN_NONE ? n : adjust(end, n, 0, n);
         if (begin >= end) return cut(x, at, 0, 0);
-        return stride_axis(cut(x, at, begin, end), at, end - begin, step);
+        return stride_axis(cut(x, at, begin, end), at, an_index(g, end - begin), step);
     }
     begin = begin == AN_NONE ? n - 1 : adjust(begin, n, -1, n - 1);
     end = end == AN_NONE ? -1 : adjust(end, n, -1, n - 1);
     if (begin <= end) return cut(x, at, 0, 0);
     an_tensor *part = cut(x, at, end + 1, begin + 1);
     part = an_flip(part, (int64_t[]){at}, 1);
-    return stride_axis(part, at, begin - end, -step);
+    return stride_axis(part, at, an_index(g, begin - end), -step);
 }
 
 an_tensor *an_shrink(an_tensor *x, const int64_t *begin, const int64_t *end, uint32_t n)
 {
     int64_t dims[AN_RANK_MAX];
     an_uop b[AN_RANK_MAX], e[AN_RANK_MAX];
-    if (!x || !an_check_static(x, __func__, dims)) return NULL;
-    bool ok = n == an_tensor_rank(x);
-    for (uint32_t i = 0; ok && i < n; i++) ok = 0 <= begin[i] && begin[i] <= end[i] && end[i] <= dims[i];
-    if (!ok)
-        return an_tensor_fail(x->graph, AN_ERR_ARG, "%s: from %s to %s does not lie in shape %s", __func__,
-                              an_text_dims(begin, n).s, an_text_dims(end, n).s, an_text_shape(x).s);
+    if (!x) return NULL;
+    if (an_shape_static(x->graph, an_tensor_shape(x), dims)) {
+        bool ok = n == an_tensor_rank(x);
+        for (uint32_t i = 0; ok && i < n; i++) ok = 0 <= begin[i] && begin[i] <= end[i] && end[i] <= dims[i];
+        if (!ok)
+            return an_tensor_fail(x->graph, AN_ERR_ARG, "%s: from %s to %s does not lie in shape %s", __func__,
+                                  an_text_dims(begin, n).s, an_text_dims(end, n).s, an_text_shape(x).s);
+    }
+    if (n > AN_RANK_MAX) n = AN_RANK_MAX;
     an_dims_to_uops(x->graph, begin, n, b);
     an_dims_to_uops(x->graph, end, n, e);
     return an_shrink_uop(x, b, e, n);
@@ -377,17 +457,16 @@ an_tensor *an_shrink_uop(an_tensor *x, const an_uop *begin, const an_uop *end, u
     if (!x) return NULL;
     an_graph *g = x->graph;
     const an_shape s = an_tensor_shape(x);
+    const an_uop zero = an_index(g, 0);
     if (n != s.rank)
         return an_tensor_fail(g, AN_ERR_ARG, "%s: %u bounds for shape %s: give one for each axis", __func__, n,
                               an_text_shape(x).s);
     bool all = true;
     for (uint32_t i = 0; i < n; i++) {
         if (an_uop_is_none(begin[i]) || an_uop_is_none(end[i])) return NULL;
-        int64_t b = 0, e = 0, d = INT64_MAX;
-        an_uop_int(g, s.dims[i], &d);
-        if (an_uop_int(g, begin[i], &b) && an_uop_int(g, end[i], &e) && (b < 0 || e < b || e > d))
-            return an_tensor_fail(g, AN_ERR_ARG, "%s: %lld to %lld does not lie in axis %u of shape %s", __func__,
-                                  (long long)b, (long long)e, i, an_text_shape(x).s);
+        if (an_dims_le(g, zero, begin[i]) == AN_NO || an_dims_le(g, begin[i], end[i]) == AN_NO || an_dims_le(g, end[i], s.dims[i]) == AN_NO)
+            return an_tensor_fail(g, AN_ERR_ARG, "%s: %s to %s does not lie in axis %u of shape %s", __func__,
+                                  an_text_dim(g, begin[i]).s, an_text_dim(g, end[i]).s, i, an_text_shape(x).s);
         all = all && an_uop_is_int(g, begin[i], 0) && an_uop_eq(end[i], s.dims[i]);
     }
     const an_uop u = an_tensor_node(x);
@@ -401,7 +480,12 @@ an_tensor *an_pick(an_tensor *x, int axis, int64_t index)
     if (!x || !an_check_axis(x, __func__, axis, &at)) return NULL;
     const bool known = an_uop_int(x->graph, an_tensor_shape(x).dims[at], &n);
     const int64_t i = known && index < 0 ? index + n : index;
-    if (i < 0 || (known && i >= n))
+    if (!known && index < 0 && index > -(INT64_C(1) << 40)) { /* from a symbolic end */
+        an_graph *g = x->graph;
+        const an_uop from = an_dim_add(g, an_tensor_shape(x).dims[at], an_index(g, index));
+        if (an_dims_le(g, an_index(g, 0), from) != AN_NO) return an_squeeze(cut_uop(x, at, from, an_dim_add(g, from, an_index(g, 1))), (int)at);
+    }
+    if (i < 0 || (known && i >= n) || (!known && i >= an_dims_most(x->graph, an_tensor_shape(x).dims[at])))
         return an_tensor_fail(x->graph, AN_ERR_ARG, "%s: index %lld on axis %d of shape %s: there is no such element",
                               __func__, (long long)index, axis, an_text_shape(x).s);
     x = cut(x, at, i, i + 1);

@@ -60,10 +60,6 @@ an_status an_realize(an_tensor *const *tensors, size_t n)
             st = an_fail(ctx, AN_ERR_ARG, "%s: the tensors belong to two graphs; realize each graph's apart", __func__);
             goto done;
         }
-        if (!an_shape_static(g, an_tensor_shape(x), NULL)) {
-            st = fail(x, AN_ERR_UNSUPPORTED, __func__, "it has symbolic axes; an_plan_create makes a plan that takes their values");
-            goto done;
-        }
         const an_uop u = an_tensor_node(x);
         if (an_runtime_is_bound(g, u)) continue;
         uops[todo] = u;
@@ -169,9 +165,9 @@ done:
 
 static an_status check_nbytes(const an_tensor *x, const char *call, size_t nbytes)
 {
-    const size_t have = an_tensor_nbytes(x);
-    if (!an_shape_static(x->graph, an_tensor_shape(x), NULL))
-        return fail(x, AN_ERR_UNSUPPORTED, call, "it has symbolic axes, so its size is not known");
+    size_t have = 0;
+    if (!an_runtime_nbytes(x->graph, an_tensor_uop(x), &have))
+        return fail(x, AN_ERR_ARG, call, "it has symbolic axes, and nothing says their values; bind them with an_graph_bind");
     if (nbytes == have) return AN_OK;
     return an_fail(an_graph_ctx(x->graph), AN_ERR_ARG,
                    "%s: room for %zu bytes, but shape %s of %s has %zu; an_tensor_nbytes tells", call, nbytes,
@@ -181,8 +177,10 @@ static an_status check_nbytes(const an_tensor *x, const char *call, size_t nbyte
 an_status an_tensor_read(an_tensor *x, void *dst, size_t nbytes)
 {
     if (!x) return AN_ERR_ARG;
-    an_status st = check_nbytes(x, __func__, nbytes);
+    const bool is_static = an_shape_static(x->graph, an_tensor_shape(x), NULL);
+    an_status st = is_static ? check_nbytes(x, __func__, nbytes) : AN_OK;
     if (!st) st = an_realize(&x, 1);
+    if (!st && !is_static) st = check_nbytes(x, __func__, nbytes); /* known when it is computed */
     if (!st) st = an_runtime_read(x->graph, an_tensor_node(x), dst, nbytes);
     return st;
 }
@@ -190,7 +188,8 @@ an_status an_tensor_read(an_tensor *x, void *dst, size_t nbytes)
 an_status an_tensor_write(an_tensor *x, const void *src, size_t nbytes)
 {
     if (!x) return AN_ERR_ARG;
-    const an_status st = check_nbytes(x, __func__, nbytes);
+    const bool is_static = an_shape_static(x->graph, an_tensor_shape(x), NULL);
+    const an_status st = is_static ? check_nbytes(x, __func__, nbytes) : AN_OK; /* symbolic: the runtime knows */
     if (st) return st;
     const an_uop u = an_tensor_node(x);
     if (!an_runtime_is_bound(x->graph, u))

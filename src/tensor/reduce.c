@@ -157,8 +157,8 @@ static an_tensor *count_of(an_tensor *x, uint32_t mask, int64_t correction)
     if (reduced_count(x, mask, &n)) return an_const_of(x, n > correction ? (double)(n - correction) : 0.0);
     an_uop count = an_index(g, 1);
     for (uint32_t i = 0; i < s.rank; i++)
-        if (mask >> i & 1u) count = an_idx_mul(g, count, s.dims[i]);
-    count = an_binary(g, AN_OP_MAX, an_idx_sub(g, count, an_index(g, correction)), an_index(g, 0));
+        if (mask >> i & 1u) count = an_dim_mul(g, count, s.dims[i]);
+    count = an_dims_max(g, an_dim_sub(g, count, an_index(g, correction)), an_index(g, 0));
     return an_tensor_wrap(g, an_cast_to(g, an_tensor_dtype(x), count), NULL, 0);
 }
 
@@ -272,51 +272,61 @@ static an_tensor *plain_cumsum(an_tensor *x, bool exclusive)
     return an_squeeze(reduce(AN_OP_ADD, an_where(before, row, an_const_of(row, 0)), 1u << (rank - 1), true), -1);
 }
 
+/* x[begin:end) of the last axis, or with so many zeros before and after it. */
+static an_tensor *last_axis(an_tensor *x, bool pads, an_uop first, an_uop second)
+{
+    an_uop a[AN_RANK_MAX], b[AN_RANK_MAX];
+    if (!x) return NULL;
+    const an_shape s = an_tensor_shape(x);
+    for (uint32_t i = 0; i + 1 < s.rank; i++) {
+        a[i] = an_index(x->graph, 0);
+        b[i] = pads ? a[i] : s.dims[i];
+    }
+    a[s.rank - 1] = first;
+    b[s.rank - 1] = second;
+    return pads ? an_pad_uop(x, a, b, s.rank, 0) : an_shrink_uop(x, a, b, s.rank);
+}
+
 /* (..., n) to (..., blocks, CUMSUM_BLOCK), zeros at the end. */
-static an_tensor *in_blocks(an_tensor *x, int64_t n)
+static an_tensor *in_blocks(an_tensor *x, an_uop n)
 {
     if (!x) return NULL;
+    an_graph *g = x->graph;
     const uint32_t rank = an_tensor_rank(x);
-    const int64_t blocks = (n + CUMSUM_BLOCK - 1) / CUMSUM_BLOCK;
-    int64_t zero[AN_RANK_MAX] = {0}, after[AN_RANK_MAX] = {0};
-    after[rank - 1] = blocks * CUMSUM_BLOCK - n;
-    x = an_pad(x, zero, after, rank, 0);
+    const an_uop blocks = an_dims_ceil_div(g, n, CUMSUM_BLOCK), block = an_index(g, CUMSUM_BLOCK);
+    x = last_axis(x, true, an_index(g, 0), an_dim_sub(g, an_dim_mul(g, blocks, block), n));
     if (!x) return NULL;
     an_uop dims[AN_RANK_MAX + 1];
     const an_shape s = an_tensor_shape(x);
     for (uint32_t i = 0; i + 1 < rank; i++) dims[i] = s.dims[i];
-    dims[rank - 1] = an_index(x->graph, blocks);
-    dims[rank] = an_index(x->graph, CUMSUM_BLOCK);
+    dims[rank - 1] = blocks;
+    dims[rank] = block;
     return an_reshape_uop(x, dims, rank + 1);
 }
 
 /* Running sums within blocks, then the running sum of the blocks' totals added to each: level by level, until the
  * totals are few. levels[k] holds the sums within blocks of level k, sizes[k] its length. */
-static an_tensor *blocked_cumsum(an_tensor *x, int64_t n)
+static an_tensor *blocked_cumsum(an_tensor *x, an_uop n)
 {
     enum { LEVELS = 16 }; /* 32^16 elements are more than there can be */
     an_tensor *levels[LEVELS];
-    int64_t sizes[LEVELS];
+    an_uop sizes[LEVELS];
+    an_graph *g = x->graph;
     int depth = 0;
-    for (; n > CUMSUM_PLAIN && depth < LEVELS; depth++) {
+    for (; an_dims_most(g, n) > CUMSUM_PLAIN && depth < LEVELS; depth++) {
         an_tensor *inside = plain_cumsum(in_blocks(x, n), false);
         if (!inside) return NULL;
         levels[depth] = inside;
         sizes[depth] = n;
         x = an_contiguous(an_pick(inside, -1, -1)); /* each block's total */
-        n = (n + CUMSUM_BLOCK - 1) / CUMSUM_BLOCK;
+        n = an_dims_ceil_div(g, n, CUMSUM_BLOCK);
     }
     x = plain_cumsum(x, true);
     while (depth-- > 0 && x) {
         an_tensor *sum = an_flatten(an_add(levels[depth], an_unsqueeze(x, -1)), -2, -1);
-        sum = an_slice(sum, -1, 0, sizes[depth], 1);
+        sum = last_axis(sum, false, an_index(g, 0), sizes[depth]);
         /* The level above needs it exclusive: moved by one, 0 in front. */
-        if (depth > 0 && sum) {
-            int64_t one[AN_RANK_MAX] = {0}, zero[AN_RANK_MAX] = {0};
-            const uint32_t rank = an_tensor_rank(sum);
-            one[rank - 1] = 1;
-            sum = an_slice(an_pad(sum, one, zero, rank, 0), -1, 0, sizes[depth], 1);
-        }
+        if (depth > 0 && sum) sum = last_axis(last_axis(sum, true, an_index(g, 1), an_index(g, 0)), false, an_index(g, 0), sizes[depth]);
         x = sum;
     }
     return x;
@@ -325,17 +335,15 @@ static an_tensor *blocked_cumsum(an_tensor *x, int64_t n)
 an_tensor *an_cumsum(an_tensor *x, int axis)
 {
     uint32_t at = 0;
-    int64_t n = 0;
     if (!x || !an_check_axis(x, __func__, axis, &at)) return NULL;
-    if (!an_uop_int(x->graph, an_tensor_shape(x).dims[at], &n))
-        return an_tensor_fail(x->graph, AN_ERR_UNSUPPORTED, "%s: axis %d of shape %s is symbolic", __func__, axis,
-                              an_text_shape(x).s);
     if (an_tensor_rank(x) == AN_RANK_MAX)
         return an_tensor_fail(x->graph, AN_ERR_LIMIT, "%s: shape %s has %d axes, and one more is needed", __func__,
                               an_text_shape(x).s, AN_RANK_MAX);
+    const an_uop n = an_tensor_shape(x).dims[at];
     const an_dtype d = sum_dtype(an_tensor_dtype(x));
     x = an_cast(x, an_dtype_accumulate(d));
     x = an_transpose(x, (int)at, -1);
-    x = n > CUMSUM_PLAIN ? blocked_cumsum(x, n) : plain_cumsum(x, false);
+    if (!x || an_dims_most(x->graph, n) == INT64_MAX) return NULL;
+    x = an_dims_most(x->graph, n) > CUMSUM_PLAIN ? blocked_cumsum(x, n) : plain_cumsum(x, false);
     return an_cast(an_transpose(x, (int)at, -1), d);
 }

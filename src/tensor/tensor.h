@@ -39,6 +39,9 @@ typedef struct an_text {
 an_text an_text_shape(const an_tensor *x);
 an_text an_text_dims(const int64_t *dims, uint32_t n);
 
+an_text an_text_uops(an_graph *g, const an_uop *dims, uint32_t n);
+an_text an_text_dim(an_graph *g, an_uop u);
+
 /* Records the sentence; NULL. */
 an_tensor *an_tensor_fail(an_graph *g, an_status status, const char *fmt, ...) AN_PRINTF(3, 4);
 
@@ -52,8 +55,20 @@ bool an_check_graph(const char *call, const an_tensor *a, const an_tensor *b);
 bool an_check_dims(an_graph *g, const char *call, an_dtype dtype, const int64_t *dims, uint32_t rank);
 bool an_check_dtype(an_graph *g, const char *call, an_dtype dtype);  /* one that tensors can have */
 bool an_check_float(an_graph *g, const char *call, an_dtype dtype);
+/* The same of symbolic dims, at the most they can be; false without a sentence for a dim that is none. */
+bool an_check_dims_uop(an_graph *g, const char *call, an_dtype dtype, const an_uop *dims, uint32_t rank);
 bool an_check_static(an_tensor *x, const char *call, int64_t dims[AN_RANK_MAX]);
 bool an_check_integer(an_tensor *x, const char *call, const char *what);
+
+/* --- symbolic dims (dims.c): what holds for every value of the symbols ---------------------------------------------- */
+
+typedef enum an_truth { AN_NO, AN_MAYBE, AN_YES } an_truth;
+an_truth an_dims_le(an_graph *g, an_uop a, an_uop b); /* a <= b; AN_NO when memory is out, as below: the call fails anyway */
+an_truth an_dims_equal(an_graph *g, an_uop a, an_uop b);
+an_uop an_dims_min(an_graph *g, an_uop a, an_uop b);
+an_uop an_dims_max(an_graph *g, an_uop a, an_uop b);
+an_uop an_dims_ceil_div(an_graph *g, an_uop a, int64_t by); /* by >= 1 */
+int64_t an_dims_most(an_graph *g, an_uop u);               /* the upper bound; INT64_MAX when memory is out, or it has none */
 
 /* --- nodes (broadcast.c) ----------------------------------------------------------------------------------------- */
 

@@ -38,7 +38,7 @@ typedef struct arg {
     }
 #define FUNCTIONS                                                                                                          \
     NODE(min) NODE(max) NODE(is_int) NODE(is_float) NODE(is_bool) NODE(is_index) NODE(bits) NODE(is_sum) NODE(commutes)    \
-    NODE(no_wrap) NODE(never_minus_zero) NODE(factor) NODE_NODE(same) NODE_NODE(same_dtype) NODE_NODE(is_lossless)         \
+    NODE(no_wrap) NODE(never_minus_zero) NODE(factor) NODE_NODE(same) NODE_NODE(less) NODE_NODE(same_dtype) NODE_NODE(is_lossless)         \
     NODE_NODE(fits) NODE_INT(holds) INT(is_pow2) INT(log2) INT(abs)
 FUNCTIONS
 

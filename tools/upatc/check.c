@@ -85,7 +85,7 @@ static const struct {
     const char *name, *args;
 } functions[] = {
     {"min", "n"},      {"max", "n"},      {"is_int", "n"}, {"is_float", "n"}, {"is_bool", "n"}, {"is_index", "n"},
-    {"same", "nn"},    {"is_pow2", "i"},  {"log2", "i"},   {"abs", "i"},      {"gcd", "ii"},    {"factor", "n"},
+    {"same", "nn"},    {"less", "nn"},    {"is_pow2", "i"},  {"log2", "i"},   {"abs", "i"},      {"gcd", "ii"},    {"factor", "n"},
 };
 
 const char *up_function_args(const char *name)
