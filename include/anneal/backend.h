@@ -48,6 +48,7 @@ typedef struct an_device_base {
     const an_backend *backend;
     an_ctx *ctx;
     uint32_t vector_nbytes; /* native vector width that codegen aims at, set by open; 0: scalar code only */
+    uint32_t scratch_nbytes; /* a kernel may use for copies in its own loops, set by open; 0: none */
     int threads;            /* that a launch may use; 0 where that means nothing */
 } an_device_base;
 typedef struct an_buffer_base {

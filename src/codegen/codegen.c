@@ -30,23 +30,35 @@ static an_status linearize_and_verify(an_graph *g, an_uop sink, an_trace *trace,
     return st;
 }
 
-/* Everything that no_opt leaves out. */
-static an_status optimize(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace)
+static an_status prepare(an_graph *g, an_uop *sink, an_trace *trace)
+{
+    const an_status st = run(g, sink, trace, "prepare", an_pass_prepare);
+    return st ? st : rewrite(g, sink, &an_rules_symbolic, trace, "simplify");
+}
+
+static an_status shape(an_graph *g, an_uop *sink, an_trace *trace)
 {
     an_trace_pass_begin(trace, "cut", g);
-    an_status st = an_pass_cut(g, sink, trace);
+    const an_status st = an_pass_cut(g, sink, trace);
     an_trace_pass_end(trace);
-    if (!st) st = run(g, sink, trace, "merge", an_pass_merge);
-    if (!st) st = an_pass_opt(g, sink, opts, trace);
+    return st ? st : run(g, sink, trace, "merge", an_pass_merge);
+}
+
+an_status an_codegen_shape(an_graph *g, an_uop *sink, an_trace *trace)
+{
+    an_uop now = *sink;
+    an_status st = prepare(g, &now, trace);
+    if (!st) st = shape(g, &now, trace);
+    if (!st) *sink = now;
     return st;
 }
 
 an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_trace *trace, an_uop_vec *linear)
 {
     const size_t len = linear->len;
-    an_status st = run(g, &sink, trace, "prepare", an_pass_prepare);
-    if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify");
-    if (!st && !opts->no_opt) st = optimize(g, &sink, opts, trace);
+    an_status st = prepare(g, &sink, trace);
+    if (!st && !opts->no_opt) st = shape(g, &sink, trace);
+    if (!st && !opts->no_opt) st = an_pass_opt(g, &sink, opts, trace);
     if (!st) st = run(g, &sink, trace, "expand", an_pass_expand);
     if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify copies");
     if (!st) st = rewrite(g, &sink, &an_rules_late, trace, "late");

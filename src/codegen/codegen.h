@@ -12,6 +12,7 @@
  *
  * Out: a linear list in execution order, which every backend can walk:
  *   PARAM, CONST, VAR, SPECIAL             values; before their first use
+ *   LOCAL                                  scratch of the iteration it is in; stores to it come before loads of it
  *   RANGE ... END(range)                   a loop; properly nested; what is defined inside is used inside only
  *   ACC(init)                              a register, defined before its loop. As a source it means its value now
  *   ACC_SET(acc, x)                        inside the loop
@@ -32,11 +33,22 @@
 typedef struct an_codegen_opts {
     uint32_t vector_nbytes; /* native vector width, 0 for scalar code */
     bool no_opt;            /* the loop nest as it comes: the twin that opts are tested against */
+    uint32_t scratch_nbytes; /* that a kernel may use for copies, 0 for none */
+    bool by_hand;           /* list[0..nlist-1] instead of what the heuristics choose (opt.h) */
+    const struct an_opt *list;
+    size_t nlist;
 } an_codegen_opts;
 
+/* Scratch arrays of a kernel: their numbers are below it. */
+enum { AN_LOCALS_MAX = 16 };
+
 /* Runs the codegen passes over sink (in g, where new nodes go) and fills the caller's vec with the linear list.
- * trace may be NULL. Errors: AN_ERR_NOMEM; AN_ERR_INTERNAL with the verifier's sentence. */
+ * trace may be NULL. Errors: AN_ERR_NOMEM; AN_ERR_INTERNAL with the verifier's sentence; AN_ERR_ARG for an opt by hand that does
+ * not apply. */
 an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_trace *trace, an_uop_vec *linear);
+
+/* The kernel as opts see it: prepared, simplified, its ranges cut and merged as memory is walked. */
+an_status an_codegen_shape(an_graph *g, an_uop *sink, an_trace *trace);
 
 /* The rules for legal programs. what names the pass in the sentence. Errors: AN_ERR_INTERNAL. */
 an_status an_linear_verify(an_graph *g, const an_uop *linear, size_t n, const char *what);

@@ -1,5 +1,6 @@
 /* heuristic.c - which opts a kernel gets, from shapes and strides alone: the same kernel always gets the same.
  *
+ *   0. A product of two operands gets tiles, and scratch (product.c).
  *   1. Lanes over outputs: a LOOP range that every store and load which depends on it walks with stride 1.
  *   2. Lanes over a reduction: for reductions that 1 left scalar, a range that all their loads walk with stride 1.
  *      Then lanes over outputs again, where only stores are strided: of long reductions, and of transposes.
@@ -8,35 +9,24 @@
  *      range share the load. Two ranges and their factors are chosen by the cost of a step of the loop below.
  *   4. Reductions over a few elements are unrolled (3x3 convolutions).
  * Strided and gathering loads keep their range scalar: a vector of them costs as much as the scalars do. */
-#include "codegen/opt.h"
-#include "codegen/pass.h"
+#include "codegen/tune.h"
 
 enum {
-    NODES_MAX = 1200,      /* of a kernel after its copies are made: what compiling may cost */
     TAILS_MAX = 400,       /* of a kernel that may still get a tail of a tail */
-    LANES_MIN = 4,
     UNROLL_MAX = 4,        /* elements of a reduction written out */
     FACTOR_MAX = 8,
     WIDE = 4               /* vectors side by side that hide the latency of an add */
 };
 
-typedef struct tuner {
-    an_graph *g;
-    an_ctx *ctx;
-    an_uop *sink;
-    an_trace *trace;
-    uint32_t vector_nbytes;
-    an_dag d;
-} tuner;
+typedef an_tuner tuner;
 
-static an_status refresh(tuner *t)
+an_status an_tune_refresh(an_tuner *t)
 {
     an_dag_fini(&t->d);
     return an_dag_init(&t->d, t->g, t->sink, 1);
 }
 
-/* Applies an opt and looks at the kernel anew. *done: it was not refused. */
-static an_status apply(tuner *t, an_opt_kind kind, uint32_t range, int64_t amount, bool *done)
+an_status an_tune_apply(an_tuner *t, an_opt_kind kind, uint32_t range, int64_t amount, bool *done)
 {
     const char *why = NULL;
     const an_status st = an_opt_apply(t->g, t->sink, (an_opt){kind, range, amount}, &why);
@@ -46,32 +36,22 @@ static an_status apply(tuner *t, an_opt_kind kind, uint32_t range, int64_t amoun
         an_trace_note(t->trace, "%s of range %u by %lld refused: %s", an_opt_name(kind), range, (long long)amount, why);
     else
         an_trace_note(t->trace, "%s of range %u by %lld", an_opt_name(kind), range, (long long)amount);
-    return why ? AN_OK : refresh(t);
+    if (why) return AN_OK;
+    const an_opt opt = {kind, range, amount};
+    return an_vec_push(t->ctx, t->list, opt) ? an_tune_refresh(t) : AN_ERR_NOMEM;
 }
 
 /* SPLIT where the bound is no multiple, then the opt on the main part. */
 static an_status apply_with_tail(tuner *t, an_opt_kind kind, uint32_t range, int64_t n, int64_t amount, bool *done)
 {
     if (n % amount) {
-        const an_status st = apply(t, AN_OPT_SPLIT, range, n - n % amount, done);
+        const an_status st = an_tune_apply(t, AN_OPT_SPLIT, range, n - n % amount, done);
         if (st || !*done) return st;
     }
-    return apply(t, kind, range, amount, done);
+    return an_tune_apply(t, kind, range, amount, done);
 }
 
-static an_range_kind kind_of(const tuner *t, size_t r)
-{
-    return an_range_kind_of(an_uop_arg(t->g, t->d.ranges.data[r]));
-}
-
-static uint32_t id_of(const tuner *t, size_t r)
-{
-    return an_range_id(an_uop_arg(t->g, t->d.ranges.data[r]));
-}
-
-/* Nodes of the kernel once every node is copied for the UPCAST and UNROLL ranges it depends on, and for two more ranges
- * by these factors. */
-static double nodes_after(const tuner *t, size_t a, double fa, size_t b, double fb)
+double an_tune_nodes(const an_tuner *t, size_t a, double fa, size_t b, double fb)
 {
     double sum = 0;
     for (size_t i = 0; i < t->d.order.len; i++) {
@@ -79,7 +59,7 @@ static double nodes_after(const tuner *t, size_t a, double fa, size_t b, double 
         double n = 1;
         for (size_t r = 0; r < t->d.ranges.len; r++) {
             if (!an_rangeset_has(deps, r)) continue;
-            if (kind_of(t, r) == AN_RANGE_UPCAST || kind_of(t, r) == AN_RANGE_UNROLL)
+            if (an_tune_kind(t, r) == AN_RANGE_UPCAST || an_tune_kind(t, r) == AN_RANGE_UNROLL)
                 n *= (double)an_range_bound(t->g, t->d.ranges.data[r]);
             if (r == a) n *= fa;
             if (r == b) n *= fb;
@@ -119,7 +99,7 @@ static int64_t choose_lanes(int64_t n, int64_t native, int64_t wide)
         if (lanes <= AN_LANES_MAX && n % lanes == 0) return lanes;
     for (int64_t lanes = native * wide; lanes > native; lanes /= 2)
         if (lanes <= AN_LANES_MAX && n >= 8 * lanes) return lanes;
-    if (n % (native / 2) == 0 && native / 2 >= LANES_MIN && n < 4 * native) return native / 2;
+    if (n % (native / 2) == 0 && native / 2 >= AN_TUNE_LANES_MIN && n < 4 * native) return native / 2;
     return native;
 }
 
@@ -159,8 +139,7 @@ static bool binds(const tuner *t, an_uop u, an_uop range)
     return false;
 }
 
-/* Is the node at position i a load that varies with what a REDUCE binds? */
-static bool is_load_inside(const tuner *t, size_t i, an_uop reduce)
+bool an_tune_is_load_inside(const an_tuner *t, size_t i, an_uop reduce)
 {
     if (an_uop_op(t->g, t->d.order.data[i]) != AN_OP_LOAD) return false;
     for (uint32_t s = 1; s < an_uop_nsrc(t->g, reduce); s++)
@@ -173,9 +152,9 @@ static bool is_load_inside(const tuner *t, size_t i, an_uop reduce)
 static bool is_shared_along(const tuner *t, an_uop reduce, size_t loop)
 {
     const size_t value = an_dag_pos(&t->d, an_uop_src(t->g, reduce, 0));
-    if (kind_of(t, loop) != AN_RANGE_LOOP || !an_rangeset_has(&t->d.deps[value], loop)) return false;
+    if (an_tune_kind(t, loop) != AN_RANGE_LOOP || !an_rangeset_has(&t->d.deps[value], loop)) return false;
     for (size_t i = 0; i <= value; i++)
-        if (is_load_inside(t, i, reduce) && !an_rangeset_has(&t->d.deps[i], loop)) return true;
+        if (an_tune_is_load_inside(t, i, reduce) && !an_rangeset_has(&t->d.deps[i], loop)) return true;
     return false;
 }
 
@@ -225,7 +204,7 @@ static an_rangeset long_reductions(const tuner *t, size_t r)
 /* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. */
 static an_status vectorize(tuner *t, an_range_kind kind, walk which)
 {
-    an_status st = refresh(t);
+    an_status st = an_tune_refresh(t);
     bool again = true;
     while (again && !st && t->d.ranges.len <= AN_RANGES_MAX / 4) { /* splits make more */
         again = false;
@@ -235,7 +214,7 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
         for (size_t r = t->d.ranges.len; r-- > 0 && !again && !st;) {
             const an_uop range = t->d.ranges.data[r];
             const int64_t n = an_range_bound(t->g, range), native = native_lanes(t, r);
-            if (kind_of(t, r) != kind || n < LANES_MIN || native < LANES_MIN) continue;
+            if (an_tune_kind(t, r) != kind || n < AN_TUNE_LANES_MIN || native < AN_TUNE_LANES_MIN) continue;
             const an_rangeset inside = which == IN_REDUCTIONS ? long_reductions(t, r) : (an_rangeset){0};
             if (!is_contiguous(t, r, which, &inside, coef)) continue;
             if (which == ALL_LOADS && n < native) continue;
@@ -246,13 +225,13 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
             const char *why = NULL;
             an_uop trial = *t->sink; /* a split is worth it only if lanes follow */
             if (n % lanes == 0) {
-                st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_VECTOR, id_of(t, r), lanes}, &why);
+                st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_VECTOR, an_tune_id(t, r), lanes}, &why);
             } else {
-                st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_SPLIT, id_of(t, r), n - n % lanes}, &why);
-                if (!st && !why) st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_VECTOR, id_of(t, r), lanes}, &why);
+                st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_SPLIT, an_tune_id(t, r), n - n % lanes}, &why);
+                if (!st && !why) st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_VECTOR, an_tune_id(t, r), lanes}, &why);
             }
             if (st || why) continue;
-            st = apply_with_tail(t, AN_OPT_VECTOR, id_of(t, r), n, lanes, &again);
+            st = apply_with_tail(t, AN_OPT_VECTOR, an_tune_id(t, r), n, lanes, &again);
         }
         an_mem_free(t->ctx, coef, coef_nbytes);
     }
@@ -261,8 +240,7 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
 
 /* --- 3: the register tile ---------------------------------------------------------------------- */
 
-/* The reduction that costs most: by the product of all bounds around it. */
-static an_uop dominant(const tuner *t)
+an_uop an_tune_dominant(const an_tuner *t)
 {
     an_uop best = AN_UOP_NONE;
     double most = 0;
@@ -292,7 +270,7 @@ static double tile_cost(const tuner *t, an_uop reduce, size_t a, int64_t fa, siz
     double kept = 0, passing = 0;
     const double accs = (double)(fa * fb);
     for (size_t i = 0; i <= value; i++) {
-        if (!is_load_inside(t, i, reduce)) continue;
+        if (!an_tune_is_load_inside(t, i, reduce)) continue;
         const bool with_a = a != AN_RANGES_MAX && an_rangeset_has(&t->d.deps[i], a);
         const bool with_b = b != AN_RANGES_MAX && an_rangeset_has(&t->d.deps[i], b);
         const double n = (with_a ? (double)fa : 1) * (with_b ? (double)fb : 1);
@@ -321,15 +299,10 @@ typedef struct tile_choice {
     double cost;
 } tile_choice;
 
-static int64_t bound_at(const tuner *t, size_t r)
-{
-    return r == AN_RANGES_MAX ? 1 : an_range_bound(t->g, t->d.ranges.data[r]);
-}
-
 /* The cheapest factors of a and b, if they beat *best. */
 static void try_factors(const tuner *t, an_uop reduce, size_t a, size_t b, tile_choice *best)
 {
-    const int64_t na = bound_at(t, a), nb = bound_at(t, b);
+    const int64_t na = an_tune_bound(t, a), nb = an_tune_bound(t, b);
     const int64_t accs_max = t->vector_nbytes >= 64 ? 24 : 12; /* of 32 or 16 registers */
     for (int64_t fa = 1; fa <= FACTOR_MAX && fa <= na; fa++)
         for (int64_t fb = 1; fb <= FACTOR_MAX && fb <= nb; fb++) {
@@ -339,18 +312,18 @@ static void try_factors(const tuner *t, an_uop reduce, size_t a, size_t b, tile_
             const bool inner = best->a != AN_RANGES_MAX && a > best->a; /* of two equal ones the inner range: neighbours */
             if (cost >= best->cost + (inner ? 1e-9 : -1e-9)) continue;
             const double tails = (na % fa ? 1.25 : 1.0) * (nb % fb ? 1.25 : 1.0);
-            if (nodes_after(t, a, (double)fa, b, (double)fb) * tails > NODES_MAX) continue;
+            if (an_tune_nodes(t, a, (double)fa, b, (double)fb) * tails > AN_TUNE_NODES_MAX) continue;
             *best = (tile_choice){a, b, fa, fb, cost};
         }
 }
 
 static an_status tile(tuner *t)
 {
-    const an_uop reduce = dominant(t);
+    const an_uop reduce = an_tune_dominant(t);
     size_t axes[AN_RANGES_MAX], n = 0;
     if (an_uop_is_none(reduce)) return AN_OK;
     for (size_t r = 0; r < t->d.ranges.len; r++)
-        if (bound_at(t, r) >= 2 && is_shared_along(t, reduce, r)) axes[n++] = r;
+        if (an_tune_bound(t, r) >= 2 && is_shared_along(t, reduce, r)) axes[n++] = r;
     tile_choice best = {AN_RANGES_MAX, AN_RANGES_MAX, 1, 1, 0};
     best.cost = tile_cost(t, reduce, AN_RANGES_MAX, 1, AN_RANGES_MAX, 1) * 0.95; /* what a tile must be worth */
     for (size_t i = 0; i < n; i++) {
@@ -358,8 +331,8 @@ static an_status tile(tuner *t)
         for (size_t j = i + 1; j < n; j++) try_factors(t, reduce, axes[i], axes[j], &best);
     }
     if (best.a == AN_RANGES_MAX) return AN_OK;
-    const uint32_t id_a = id_of(t, best.a), id_b = best.b == AN_RANGES_MAX ? 0 : id_of(t, best.b);
-    const int64_t na = bound_at(t, best.a), nb = bound_at(t, best.b);
+    const uint32_t id_a = an_tune_id(t, best.a), id_b = best.b == AN_RANGES_MAX ? 0 : an_tune_id(t, best.b);
+    const int64_t na = an_tune_bound(t, best.a), nb = an_tune_bound(t, best.b);
     bool done = false;
     an_status st = AN_OK;
     if (best.fa > 1) st = apply_with_tail(t, AN_OPT_UPCAST, id_a, na, best.fa, &done);
@@ -377,28 +350,39 @@ static an_status unroll(tuner *t)
         again = false;
         for (size_t r = t->d.ranges.len; r-- > 0 && !again && !st;) {
             const int64_t n = an_range_bound(t->g, t->d.ranges.data[r]);
-            if (kind_of(t, r) != AN_RANGE_REDUCE || n < 2 || n > UNROLL_MAX) continue;
-            if (nodes_after(t, r, (double)n, AN_RANGES_MAX, 1) > 0.5 * NODES_MAX) continue;
-            st = apply(t, AN_OPT_UNROLL, id_of(t, r), n, &again);
+            if (an_tune_kind(t, r) != AN_RANGE_REDUCE || n < 2 || n > UNROLL_MAX) continue;
+            if (an_tune_nodes(t, r, (double)n, AN_RANGES_MAX, 1) > 0.5 * AN_TUNE_NODES_MAX) continue;
+            st = an_tune_apply(t, AN_OPT_UNROLL, an_tune_id(t, r), n, &again);
         }
     }
     return st;
 }
 
-an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace)
+an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
 {
     if (opts->vector_nbytes == 0) return AN_OK;
     an_uop now = *sink;
-    tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes};
-    an_trace_pass_begin(trace, "opt", g);
-    an_status st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
+    tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes, .scratch_nbytes = opts->scratch_nbytes,
+                .list = list};
+    bool is_product = false;
+    an_status st = an_tune_product(&t, &is_product);
+    if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_REDUCE, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, IN_REDUCTIONS);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_LOADS);
-    if (!st) st = tile(&t);
+    if (!st && !is_product) st = tile(&t);
     if (!st) st = unroll(&t);
     an_dag_fini(&t.d);
-    an_trace_pass_end(trace);
     if (!st) *sink = now;
+    return st;
+}
+
+an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace)
+{
+    an_opt_vec list = {0};
+    an_trace_pass_begin(trace, "opt", g);
+    const an_status st = opts->by_hand ? an_opt_apply_list(g, sink, opts->list, opts->nlist) : an_opt_choose(g, sink, opts, trace, &list);
+    an_trace_pass_end(trace);
+    an_vec_fini(an_graph_ctx(g), &list);
     return st;
 }

@@ -9,7 +9,8 @@
  *       for j: store(y)      y is in i and used in j: edge y -> loop j
  *
  * The order is Kahn's, ties by position in the toposort, so it depends on structure alone. A load of a buffer that the
- * kernel writes comes before the store: of the same element if there is one, else all. */
+ * kernel writes comes before the store: of the same element if there is one, else all. A load of scratch comes after
+ * all stores to it. */
 #include "codegen/loops.h"
 #include "codegen/pass.h"
 
@@ -157,8 +158,10 @@ static an_status add_memory_edges(lin *l)
                                             an_uop_eq(an_uop_src(l->g, stores.data[s], 1), index));
         for (size_t s = 0; s < stores.len; s++) {
             if (!an_uop_eq(an_uop_src(l->g, stores.data[s], 0), ptr)) continue;
-            if (same_element && !an_uop_eq(an_uop_src(l->g, stores.data[s], 1), index)) continue;
-            st = add_edge(l, (uint32_t)i, (uint32_t)pos_of(l, stores.data[s]));
+            const uint32_t store = (uint32_t)pos_of(l, stores.data[s]);
+            const bool local = an_uop_op(l->g, ptr) == AN_OP_LOCAL;
+            if (!local && same_element && !an_uop_eq(an_uop_src(l->g, stores.data[s], 1), index)) continue;
+            st = local ? add_edge(l, store, (uint32_t)i) : add_edge(l, (uint32_t)i, store);
             if (st) goto done;
         }
     }

@@ -3,9 +3,10 @@
 #ifndef AN_CODEGEN_PASS_H
 #define AN_CODEGEN_PASS_H
 
+#include "codegen/dag.h"
 #include "codegen/codegen.h"
 
-/* Room between range ids, so that a range split off another gets an id beside it. */
+/* Room between range ids, and below the first, so that a range split off another or moved gets an id where it belongs. */
 enum { AN_RANGE_ID_STEP = 1024 };
 
 /* Tag of the ops that join the copies of an unrolled reduction. */
@@ -22,6 +23,13 @@ an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an
 an_status an_pass_expand(an_graph *g, an_uop *sink);
 /* vector.c: VECTOR ranges become lanes. */
 an_status an_pass_vector(an_graph *g, an_uop *sink);
+/* coalesce.c: among loads whose lane l is element base + l * step, those at neighbouring bases become loads of neighbours. */
+typedef struct an_strided {
+    an_uop load, base;
+    int64_t step;
+} an_strided;
+typedef AN_VEC(an_strided) an_strided_vec;
+an_status an_coalesce(an_graph *g, an_uop *sink, const an_strided *list, size_t n);
 /* thread.c: outermost loops become THREAD ranges. */
 an_status an_pass_thread(an_graph *g, an_uop *sink);
 /* linearize.c: loops, accumulators, order. */

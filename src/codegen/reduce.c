@@ -53,7 +53,7 @@ an_status an_pass_prepare(an_graph *g, an_uop *sink)
         } else if (an_uop_op(g, u) == AN_OP_RANGE) { /* of u: a sum may have folded to a range already done */
             const uint64_t arg = an_uop_arg(g, v);
             v = an_range_bound(g, v) == 1 ? an_index(g, 0)
-                                          : an_range(g, an_uop_src(g, v, 0), an_range_id(arg) * AN_RANGE_ID_STEP,
+                                          : an_range(g, an_uop_src(g, v, 0), (an_range_id(arg) + 1) * AN_RANGE_ID_STEP,
                                                      an_range_kind_of(arg));
         } else if (an_uop_op(g, u) == AN_OP_REDUCE && an_uop_op(g, v) == AN_OP_REDUCE) {
             const an_op op = an_reduce_op(an_uop_arg(g, v));

@@ -2,6 +2,7 @@
  *
  * What depends on a VECTOR range of n elements gets n lanes; its other operands are BROADCAST. An index that grows by one
  * with the range is a RAMP from its value at 0: consecutive elements. Other indices are vectors of indices (a gather).
+ * Loads in steps of a constant that lie side by side are made of consecutive ones (coalesce.c).
  * A REDUCE over the range keeps its lanes apart to the end: REDUCE(v, r, k) is HREDUCE(REDUCE(v, r)). */
 #include "codegen/dag.h"
 #include "codegen/pass.h"
@@ -15,6 +16,7 @@ typedef struct vec {
     an_rangeset vectors;
     int64_t *coefs[AN_RANGES_MAX]; /* by range, for VECTOR ranges: an_dag_coefs */
     an_uop_vec scratch;
+    an_strided_vec strided; /* loads in steps: coalesce.c */
 } vec;
 
 static an_uop broadcast(an_graph *g, an_uop x, uint32_t lanes)
@@ -93,6 +95,16 @@ static an_uop reduce_lanes(vec *v, an_uop u, size_t range)
     return an_uop_new_full(v->g, AN_OP_HREDUCE, an_uop_dtype(v->g, all), 1, &all, 1, op, 0);
 }
 
+/* The load u, now x, if its lanes are in steps of a constant and have no gate. */
+static bool note_strided(vec *v, an_uop u, an_uop x, size_t range)
+{
+    const an_uop index = an_uop_src(v->g, u, 1);
+    const int64_t step = v->coefs[range][an_dag_pos(&v->dag, index)];
+    if (step == AN_COEF_NONE || step == 0 || step == 1 || an_uop_nsrc(v->g, u) > 2) return true;
+    const an_strided s = {x, an_nodemap_get(&v->first, index), step};
+    return an_vec_push(v->ctx, &v->strided, s);
+}
+
 static an_status convert(vec *v, size_t i)
 {
     const an_uop u = v->dag.order.data[i];
@@ -122,6 +134,7 @@ static an_status convert(vec *v, size_t i)
         } else {
             x = widen(v, u, lanes);
         }
+        if (op == AN_OP_LOAD && !an_uop_is_none(x) && !note_strided(v, u, x, range)) return AN_ERR_NOMEM;
     }
     if (an_uop_is_none(x) || !an_nodemap_set(&v->map, v->ctx, u, x)) return an_cg_failed(v->g);
     return AN_OK;
@@ -150,7 +163,10 @@ an_status an_pass_vector(an_graph *g, an_uop *sink)
     }
     const bool any = !an_rangeset_is_empty(&v.vectors);
     for (size_t i = 0; i < n && any && !st; i++) st = convert(&v, i);
-    if (!st) *sink = an_nodemap_get(&v.map, *sink);
+    an_uop now = an_nodemap_get(&v.map, *sink);
+    if (!st && v.strided.len) st = an_coalesce(g, &now, v.strided.data, v.strided.len);
+    if (!st) *sink = now;
+    an_vec_fini(v.ctx, &v.strided);
     for (size_t r = 0; r < AN_RANGES_MAX; r++) an_mem_free(v.ctx, v.coefs[r], n * sizeof *v.coefs[r]);
     an_nodemap_fini(&v.map, v.ctx);
     an_nodemap_fini(&v.first, v.ctx);

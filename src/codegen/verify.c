@@ -54,7 +54,7 @@ static const char *check_memory(verifier *v, an_uop u)
     const uint32_t n = an_uop_nsrc(g, u), gate = store ? 3 : 2;
     if (n != gate && n != gate + 1) return "it has the wrong number of sources";
     const an_uop ptr = an_uop_src(g, u, 0), index = an_uop_src(g, u, 1), value = store ? an_uop_src(g, u, 2) : u;
-    if (an_uop_op(g, ptr) != AN_OP_PARAM && an_uop_op(g, ptr) != AN_OP_LOCAL) return "its pointer is no param";
+    if (an_uop_op(g, ptr) != AN_OP_PARAM && an_uop_op(g, ptr) != AN_OP_LOCAL) return "its pointer is no param and no scratch";
     if (!is_index(v, index)) return "its index is not of dtype index";
     if (an_uop_dtype(g, value) != an_uop_dtype(g, ptr)) return "its dtype is not that of the buffer";
     if (an_uop_lanes(g, value) != an_uop_lanes(g, index)) return "value and index differ in lanes";
@@ -141,6 +141,7 @@ static const char *check_leaf(verifier *v, an_uop u)
     switch (an_uop_op(g, u)) {
     case AN_OP_PARAM:
         return an_uop_arg(g, u) < AN_KERNEL_PARAM_MAX ? NULL : "its slot is over the number of buffers a kernel may have";
+    case AN_OP_LOCAL: return (uint32_t)an_uop_arg(g, u) > 0 && an_uop_arg(g, u) >> 32 < AN_LOCALS_MAX ? NULL : "there is no such scratch";
     case AN_OP_CONST:
     case AN_OP_VAR:
     case AN_OP_SPECIAL: return an_uop_lanes(g, u) == 1 ? NULL : "it is a vector";

@@ -416,6 +416,11 @@ an_uop an_param(an_graph *g, an_dtype dtype, uint32_t slot)
     return an_uop_new(g, AN_OP_PARAM, dtype, NULL, 0, slot);
 }
 
+an_uop an_local(an_graph *g, an_dtype dtype, uint32_t nelem, uint32_t number, const an_uop *ranges, uint32_t n)
+{
+    return an_uop_new(g, AN_OP_LOCAL, dtype, ranges, n, (uint64_t)number << 32 | nelem);
+}
+
 an_uop an_load(an_graph *g, an_uop ptr, an_uop index, an_uop gate)
 {
     const an_uop src[3] = {ptr, index, gate};

@@ -195,6 +195,8 @@ static inline an_range_kind an_range_kind_of(uint64_t arg)
     return (an_range_kind)(arg >> 32);
 }
 an_uop an_param(an_graph *g, an_dtype dtype, uint32_t slot);
+/* Scratch of nelem elements, one for each iteration of the ranges; number tells those of a kernel apart. */
+an_uop an_local(an_graph *g, an_dtype dtype, uint32_t nelem, uint32_t number, const an_uop *ranges, uint32_t n);
 an_uop an_load(an_graph *g, an_uop ptr, an_uop index, an_uop gate /* or AN_UOP_NONE */);
 an_uop an_store(an_graph *g, an_uop ptr, an_uop index, an_uop value, an_uop gate /* or AN_UOP_NONE */);
 an_uop an_sink(an_graph *g, const an_uop *stores, uint32_t n);

@@ -320,6 +320,7 @@ an_status an_plan_build(an_graph *g, an_uop *uops, const uint64_t *epochs, size_
     if (st) goto done;
     an_cost cost = an_cost_for(backend_of(p));
     cost.vector_nbytes = ((const an_device_base *)p->device)->vector_nbytes;
+    cost.scratch_nbytes = ((const an_device_base *)p->device)->scratch_nbytes;
     cost.no_fuse = an_ctx_settings(ctx).no_fuse;
     st = an_schedule_make(p->graph, roots.data, roots.len, &cost, trace, &p->schedule);
     if (st) goto done;

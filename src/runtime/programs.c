@@ -48,6 +48,7 @@ static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, 
     const char *name = an_device_name(dev);
     *key = an_key_mix(*key, an_hash_bytes(0, name, strlen(name)));
     *key = an_key_mix(*key, (uint64_t)opts->vector_nbytes << 1 | opts->no_opt);
+    *key = an_key_mix(*key, opts->scratch_nbytes);
     return st;
 }
 
@@ -125,6 +126,7 @@ an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *cal
     if (!c) return AN_ERR_NOMEM;
     const size_t from = c->kernels.len;
     const an_codegen_opts opts = {.vector_nbytes = ((const an_device_base *)device)->vector_nbytes,
+                                  .scratch_nbytes = ((const an_device_base *)device)->scratch_nbytes,
                                   .no_opt = an_ctx_settings(ctx).no_opt};
     an_status st = AN_OK;
     double t = an_clock();

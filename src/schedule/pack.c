@@ -10,10 +10,14 @@
  *
  * and P, a new temporary, is B in the order in which it is read, filled by a kernel of its own. Columns that fill no panel
  * are a second store over the same loops; P is padded. An A that is walked in steps of rows over k is
- * copied in the same way, some rows side by side. Every sum keeps its terms and their order, so values stay the same to the bit. Only where the cost model gains. */
+ * copied in the same way, some rows side by side. Operands of which a good part fits the scratch of a kernel are left to codegen, which
+ * copies them there tile by tile. Every sum keeps its terms and their order, so values stay the same to the bit. Only where the cost model gains. */
 #include "schedule/sched.h"
 
-enum { TILE_ROWS = 8 }; /* rows that pass a panel at a time, and are copied side by side */
+enum {
+    TILE_ROWS = 8,    /* rows that pass a panel at a time, and are copied side by side */
+    SCRATCH_ROWS = 96 /* that codegen copies to scratch together */
+};
 
 /* What a product is made of. Sizes are constants. */
 typedef struct product {
@@ -218,6 +222,8 @@ static an_status find_operands(an_sched *s, const product *p, int64_t panel, pac
         if (!column && straight) continue; /* rows are read as they lie */
         if (column && n < panel) continue;
         if (!worth_packing(s, nbytes, reuse, !plain)) continue;
+        const double own_nbytes = 4 * (double)p->nk * (double)(column ? panel : SCRATCH_ROWS);
+        if (own_nbytes <= 0.75 * (double)s->cost->scratch_nbytes) continue;
         an_uop temp = AN_UOP_NONE;
         st = make_copy(s, p, load, range, n, column ? panel : TILE_ROWS, reuse, &temp);
         if (!st && (!an_vec_push(s->ctx, &out->from, load) || !an_vec_push(s->ctx, &out->temps, temp) ||
@@ -288,6 +294,22 @@ done:
     return st;
 }
 
+/* Kernel k with rows from their copies, over the loops it has. */
+static an_status rows_only(an_sched *s, uint32_t k, const product *p, const packing *pk)
+{
+    an_kern *kern = &s->kernels.data[k];
+    an_uop_vec to = {0};
+    an_status st = AN_OK;
+    for (size_t i = 0; i < pk->from.len && !st; i++) {
+        const an_uop load = an_load(s->g, pk->temps.data[i], packed_row(s->g, p, pk->ranges.data[i]), AN_UOP_NONE);
+        if (an_uop_is_none(load) || !an_vec_push(s->ctx, &to, load)) st = AN_ERR_NOMEM;
+    }
+    if (!st) st = an_substitute_many(s->g, kern->stores.data, kern->stores.len, pk->from.data, to.data, to.len);
+    an_vec_fini(s->ctx, &to);
+    if (!st && !an_kern_refresh(s, kern)) st = AN_ERR_NOMEM;
+    return st;
+}
+
 /* Columns of a panel: as many vectors as the register tile has. */
 static int64_t panel_width(const an_sched *s, const an_kern *kern, an_uop reduce)
 {
@@ -321,7 +343,9 @@ static an_status pack_kernel(an_sched *s, uint32_t k)
         if (p.nj >= panel) {
             const an_phase before = an_graph_set_phase(s->g, (an_phase)an_node_of(s->g, kern->node)->phase);
             st = find_operands(s, &p, panel, &pk);
-            if (!st && pk.from.len) st = panels(s, k, &p, &pk, panel);
+            bool columns = false;
+            for (size_t i = 0; i < pk.ranges.len; i++) columns = columns || an_uop_eq(pk.ranges.data[i], p.j);
+            if (!st && pk.from.len) st = columns ? panels(s, k, &p, &pk, panel) : rows_only(s, k, &p, &pk);
             an_graph_set_phase(s->g, before);
         }
     }

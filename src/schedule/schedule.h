@@ -18,6 +18,7 @@ typedef struct an_cost {
     uint32_t max_buffers; /* hard limit of one kernel */
     uint32_t max_nodes;   /* hard limit on the tensor nodes fused into one kernel */
     uint32_t vector_nbytes; /* of the device; 0: no panels are made */
+    uint32_t scratch_nbytes; /* of the device; 0: codegen makes no copies of its own */
     double cache_nbytes;    /* of one core */
     bool no_fuse;         /* the unfused twin: every reduction and every elementwise node has its own kernel */
 } an_cost;

@@ -83,12 +83,14 @@ static bool has_wide_cpu(an_test *t)
 }
 
 static const shape shapes[] = {
-    {96, 512, 640, "nn", false, false, 1},  /* whole panels, rows that fill tiles */
-    {101, 521, 643, "nn", false, true, 1},  /* nothing divides; what comes after the sum stays in its kernel */
-    {96, 512, 640, "nn", true, false, 1},   /* a load with a gate */
-    {320, 521, 643, "nt", false, false, 1}, /* a copy that transposes */
-    {523, 521, 543, "tn", false, false, 2}, /* both operands */
-    {528, 512, 544, "tn", false, false, 2},
+    {96, 512, 640, "nn", false, false, 0},  /* what fits scratch is copied there, by the product itself */
+    {101, 521, 643, "nn", false, true, 0},  /* nothing divides; what comes after the sum stays in its kernel */
+    {96, 512, 640, "nn", true, false, 0},   /* a load with a gate */
+    {320, 521, 643, "nt", false, false, 0}, /* a copy that transposes */
+    {523, 521, 543, "tn", false, false, 0}, /* both operands */
+    {96, 256, 17000, "nn", false, false, 1},  /* whole panels, rows that fill tiles */
+    {320, 129, 17003, "nt", false, true, 1},
+    {99, 144, 17000, "tn", true, false, 2},
     {32, 512, 640, "nn", false, false, 0},  /* too few rows to pay for a copy */
     {256, 128, 128, "nn", false, false, 0}, /* stays in the cache as it is */
     {1, 4099, 300, "nt", false, false, 0},  /* a stream */
@@ -129,8 +131,8 @@ static void products_in_panels_are_the_same_to_the_bit(an_test *t)
         for (int plain = 0; plain < 2; plain++) {
             size_t copies = 0;
             float *got = product(t, s, (an_settings){.no_opt = plain == 1}, &copies);
-            CHECK_EQ(t, copies, s->copies);
-            if (copies) check_rows(t, s, got);
+            if (copies != s->copies) an_test_fail(__FILE__, __LINE__, "product %zu: %zu copies, not %zu", i, copies, s->copies);
+            if (s->m > 1) check_rows(t, s, got);
             free(got);
         }
     }

@@ -7,7 +7,8 @@
 
 enum {
     ALIGNMENT = 64, /* of a buffer: a cache line, and the widest vector */
-    THREADS_MAX = 1024
+    THREADS_MAX = 1024,
+    SCRATCH_NBYTES = 1 << 20 /* on the stack of each thread */
 };
 
 typedef struct cpu_device {
@@ -72,6 +73,7 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
         return st;
     }
     d->base.vector_nbytes = d->host.vector_nbytes;
+    d->base.scratch_nbytes = SCRATCH_NBYTES;
     if (d->base.threads > 1) st = cpu_pool_create(ctx, d->base.threads, &d->pool);
     if (st) {
         device_close((an_device *)d);

@@ -26,6 +26,8 @@ typedef struct cpu_loop {
     LLVMBasicBlockRef body, exit;
 } cpu_loop;
 
+enum { CPU_TURN_MAX = 16 };
+
 typedef struct cpu_emit {
     an_ctx *ctx;
     const cpu_host *host;
@@ -42,6 +44,12 @@ typedef struct cpu_emit {
     an_idmap value_of;       /* node -> 1 + its value in values */
     AN_VEC(LLVMValueRef) values;
     AN_VEC(cpu_loop) loops;
+    struct {
+        an_uop rows[CPU_TURN_MAX];
+        LLVMValueRef columns[CPU_TURN_MAX];
+        uint32_t n;
+        LLVMBasicBlockRef block; /* where they are */
+    } turned; /* the block last transposed */
 } cpu_emit;
 
 /* kernel.c: adds to module a function `name`, a cpu_entry (jit.h). */
@@ -100,6 +108,8 @@ an_status cpu_emit_store(cpu_emit *e, an_uop u);
 LLVMValueRef cpu_alloca(cpu_emit *e, LLVMTypeRef type); /* in the entry block */
 an_status cpu_emit_range(cpu_emit *e, an_uop u);
 an_status cpu_emit_end(cpu_emit *e);
+/* n vectors of at most n lanes, n a power of two: in place of vector i, lane i of each. */
+void cpu_turn(const cpu_emit *e, LLVMValueRef *v, uint32_t n);
 LLVMValueRef cpu_hreduce(const cpu_emit *e, an_op op, an_dtype dtype, LLVMValueRef x);
 
 #endif

@@ -75,6 +75,37 @@ static LLVMValueRef lanes_from(const cpu_emit *e, LLVMValueRef x, uint32_t from,
     return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)), LLVMConstVector(mask, n), "");
 }
 
+static LLVMValueRef shuffle(const cpu_emit *e, LLVMValueRef a, LLVMValueRef b, const uint32_t *from, uint32_t n)
+{
+    LLVMValueRef mask[CPU_TURN_MAX];
+    for (uint32_t l = 0; l < n; l++) mask[l] = LLVMConstInt(LLVMInt32TypeInContext(e->llvm), from[l], false);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(mask, n), "");
+}
+
+/* Swaps the off-diagonal quarters, then those of each quarter, and so on. */
+void cpu_turn(const cpu_emit *e, LLVMValueRef *v, uint32_t n)
+{
+    uint32_t from[2][CPU_TURN_MAX];
+    for (uint32_t l = 0; l < n; l++) from[0][l] = l;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t lanes = cpu_lanes(LLVMTypeOf(v[i]));
+        for (uint32_t l = lanes; l < n; l++) from[0][l] = lanes; /* any: of the poison vector */
+        if (lanes < n) v[i] = shuffle(e, v[i], LLVMGetPoison(LLVMTypeOf(v[i])), from[0], n);
+    }
+    for (uint32_t s = n / 2; s; s /= 2) {
+        for (uint32_t l = 0; l < n; l++) {
+            from[0][l] = l & s ? n + (l ^ s) : l;
+            from[1][l] = l & s ? n + l : l | s;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            if (i & s) continue;
+            const LLVMValueRef a = v[i], b = v[i | s];
+            v[i] = shuffle(e, a, b, from[0], n);
+            v[i | s] = shuffle(e, a, b, from[1], n);
+        }
+    }
+}
+
 /* Lane l takes lane l + ceil(n/2), until one is left. While the lanes are even in number whole halves are joined; the rest
  * goes lane by lane. */
 LLVMValueRef cpu_hreduce(const cpu_emit *e, an_op op, an_dtype dtype, LLVMValueRef x)

@@ -53,8 +53,45 @@ static LLVMValueRef var_value(const cpu_emit *e, an_uop u)
     return NULL;
 }
 
-static LLVMValueRef vector(const cpu_emit *e, an_uop u)
+/* Are the sources of a VECTOR lane c of as many vectors, all of some lanes no more than those of u? */
+static bool is_column(const cpu_emit *e, an_uop u)
 {
+    const an_graph *g = e->g;
+    const uint32_t n = an_uop_lanes(g, u);
+    if (n < 4 || n > CPU_TURN_MAX || (n & (n - 1))) return false;
+    const an_uop first = an_uop_src(g, u, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        const an_uop s = an_uop_src(g, u, i);
+        if (an_uop_op(g, s) != AN_OP_LANE || an_uop_arg(g, s) != an_uop_arg(g, first)) return false;
+        const uint32_t lanes = an_uop_lanes(g, an_uop_src(g, s, 0));
+        if (lanes < 2 || lanes > n || (lanes & (lanes - 1)) || lanes != an_uop_lanes(g, an_uop_src(g, first, 0))) return false;
+    }
+    return true;
+}
+
+/* Column c of the block whose rows the sources of u are lanes of. The columns of one block are made together. */
+static LLVMValueRef column(cpu_emit *e, an_uop u)
+{
+    const uint32_t n = an_uop_lanes(e->g, u);
+    const LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+    bool same = e->turned.n == n && e->turned.block == here;
+    for (uint32_t i = 0; i < n; i++) {
+        const an_uop row = an_uop_src(e->g, an_uop_src(e->g, u, i), 0);
+        same = same && an_uop_eq(row, e->turned.rows[i]);
+        e->turned.rows[i] = row;
+    }
+    if (!same) {
+        for (uint32_t i = 0; i < n; i++) e->turned.columns[i] = cpu_value(e, e->turned.rows[i]);
+        cpu_turn(e, e->turned.columns, n);
+        e->turned.n = n;
+        e->turned.block = here;
+    }
+    return e->turned.columns[an_uop_arg(e->g, an_uop_src(e->g, u, 0))];
+}
+
+static LLVMValueRef vector(cpu_emit *e, an_uop u)
+{
+    if (is_column(e, u)) return column(e, u);
     const LLVMTypeRef i32 = LLVMInt32TypeInContext(e->llvm);
     const uint32_t lanes = an_uop_lanes(e->g, u);
     LLVMValueRef v = LLVMGetPoison(cpu_reg_type(e, an_uop_dtype(e->g, u), lanes));
@@ -92,6 +129,12 @@ static LLVMValueRef make_value(cpu_emit *e, an_uop u)
     const uint32_t lanes = an_uop_lanes(g, u);
     switch (an_uop_op(g, u)) {
     case AN_OP_PARAM: return an_uop_arg(g, u) < e->kernel->nparams ? e->params[an_uop_arg(g, u)] : NULL;
+    case AN_OP_LOCAL: {
+        const LLVMTypeRef elem = cpu_mem_type(e, an_uop_dtype(g, u), 1);
+        const LLVMValueRef cell = cpu_alloca(e, LLVMArrayType2(elem, (uint32_t)an_uop_arg(g, u)));
+        LLVMSetAlignment(cell, 64);
+        return cell;
+    }
     case AN_OP_CONST: return cpu_const(e, an_uop_dtype(g, u), an_uop_const_value(g, u));
     case AN_OP_VAR: return var_value(e, u);
     case AN_OP_ACC: {

@@ -46,6 +46,13 @@ static interp_how how_of(const interp_inst *in)
     }
 }
 
+/* Of a PARAM or LOCAL. */
+static uint32_t slot_of(const an_graph *g, an_uop ptr)
+{
+    const uint64_t arg = an_uop_arg(g, ptr);
+    return an_uop_op(g, ptr) == AN_OP_LOCAL ? AN_KERNEL_PARAM_MAX + (uint32_t)(arg >> 32) : (uint32_t)arg;
+}
+
 static an_status decode_one(decoder *d, an_uop u)
 {
     const an_graph *g = d->kernel->graph;
@@ -58,6 +65,12 @@ static an_status decode_one(decoder *d, an_uop u)
                       .src = {0, INTERP_NO_GATE, INTERP_NO_GATE},
                       .nsrc = nsrc};
     if (op == AN_OP_PARAM) return AN_OK;
+    if (op == AN_OP_LOCAL) {
+        const uint32_t number = (uint32_t)(an_uop_arg(g, u) >> 32);
+        d->p->params[AN_KERNEL_PARAM_MAX + number].dtype = an_uop_dtype(g, u);
+        d->p->local_count[number] = (uint32_t)an_uop_arg(g, u);
+        return AN_OK;
+    }
     if (op == AN_OP_ACC_GET) { /* the register of its accumulator, copied: the loop may run again */
         in.op = AN_OP_ACC;
     }
@@ -72,7 +85,7 @@ static an_status decode_one(decoder *d, an_uop u)
         return AN_OK;
     case AN_OP_LOAD:
     case AN_OP_STORE:
-        in.arg = (uint32_t)an_uop_arg(g, an_uop_src(g, u, 0));
+        in.arg = slot_of(g, an_uop_src(g, u, 0));
         for (uint32_t i = 1; i < nsrc; i++) in.src[i - 1] = reg_of(d, an_uop_src(g, u, i));
         if (op == AN_OP_STORE) in.lanes = (uint8_t)an_uop_lanes(g, an_uop_src(g, u, 1));
         break;
@@ -133,7 +146,7 @@ an_status interp_decode(an_ctx *ctx, const an_kernel *kernel, interp_program *p)
     p->nparams = kernel->nparams;
     p->nvars = kernel->nvars;
     for (uint32_t i = 0; i < p->nvars; i++) p->var_regs[i] = UINT32_MAX; /* until the list has it */
-    memcpy(p->params, kernel->params, sizeof p->params);
+    memcpy(p->params, kernel->params, sizeof kernel->params);
     for (size_t i = 0; i < kernel->nlinear && !st; i++) st = decode_one(&d, kernel->linear[i]);
     an_idmap_fini(&d.reg_of, ctx);
     an_idmap_fini(&d.at, ctx);

@@ -2,6 +2,7 @@
 #ifndef AN_BACKEND_INTERP_PROGRAM_H
 #define AN_BACKEND_INTERP_PROGRAM_H
 
+#include "codegen/codegen.h"
 #include "ir/eval.h"
 #include <anneal/backend.h>
 
@@ -41,7 +42,8 @@ typedef struct interp_program {
     AN_VEC(interp_inst) insts;
     AN_VEC(uint32_t) lists;   /* registers of VECTOR sources */
     AN_VEC(an_scalar) regs;   /* as they are before a launch: constants in place */
-    an_kernel_param params[AN_KERNEL_PARAM_MAX];
+    an_kernel_param params[AN_KERNEL_PARAM_MAX + AN_LOCALS_MAX]; /* scratch arrays come after the params, at their numbers */
+    int64_t local_count[AN_LOCALS_MAX]; /* elements; 0: there is none */
     uint32_t nparams;
     uint32_t var_regs[AN_KERNEL_VAR_MAX];
     uint32_t nvars;

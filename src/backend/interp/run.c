@@ -7,8 +7,8 @@ typedef struct machine {
     an_ctx *ctx;
     const interp_program *p;
     an_scalar *regs;
-    unsigned char *data[AN_KERNEL_PARAM_MAX];
-    int64_t count[AN_KERNEL_PARAM_MAX]; /* elements */
+    unsigned char *data[AN_KERNEL_PARAM_MAX + AN_LOCALS_MAX];
+    int64_t count[AN_KERNEL_PARAM_MAX + AN_LOCALS_MAX]; /* elements */
 } machine;
 
 static an_status out_of_bounds(const machine *m, const interp_inst *in, int64_t index)
@@ -146,6 +146,31 @@ static an_status execute(machine *m)
     return AN_OK;
 }
 
+static size_t local_nbytes(const interp_program *p, uint32_t number)
+{
+    return (size_t)p->local_count[number] * an_dtype_nbytes(p->params[AN_KERNEL_PARAM_MAX + number].dtype);
+}
+
+static void free_locals(machine *m)
+{
+    for (uint32_t i = 0; i < AN_LOCALS_MAX; i++)
+        an_mem_free(m->ctx, m->data[AN_KERNEL_PARAM_MAX + i], local_nbytes(m->p, i));
+}
+
+/* Filled with ones: what is read before it is written shows. */
+static an_status make_locals(machine *m)
+{
+    for (uint32_t i = 0; i < AN_LOCALS_MAX; i++) {
+        const size_t nbytes = local_nbytes(m->p, i);
+        if (nbytes == 0) continue;
+        m->data[AN_KERNEL_PARAM_MAX + i] = an_mem_alloc(m->ctx, nbytes);
+        if (!m->data[AN_KERNEL_PARAM_MAX + i]) return AN_ERR_NOMEM;
+        memset(m->data[AN_KERNEL_PARAM_MAX + i], 0xff, nbytes);
+        m->count[AN_KERNEL_PARAM_MAX + i] = m->p->local_count[i];
+    }
+    return AN_OK;
+}
+
 an_status interp_run(an_ctx *ctx, interp_program *p, const an_launch *launch)
 {
     machine m = {.ctx = ctx, .p = p};
@@ -161,7 +186,9 @@ an_status interp_run(an_ctx *ctx, interp_program *p, const an_launch *launch)
     }
     for (uint32_t i = 0; i < p->nvars; i++)
         if (p->var_regs[i] != UINT32_MAX) m.regs[p->var_regs[i]].i = launch->vars[i];
-    const an_status st = execute(&m);
+    an_status st = make_locals(&m);
+    if (!st) st = execute(&m);
+    free_locals(&m);
     an_mem_free(ctx, m.regs, nbytes);
     return st;
 }

@@ -1,0 +1,481 @@
+/* product.c - opts for products: a reduction over loads that vary with output range i only and with j only,
+ *
+ *   out[i, j] = sum over k of A[i, k] * B[k, j]      whatever the layouts, with batches, windows and epilogues
+ *
+ * where the stores walk j with stride 1. It becomes, for tiles of mr rows and nv vectors of columns,
+ *
+ *   for loops that B varies with, j in tiles of nr = nv * lanes     outermost: split among threads
+ *     copy what B has for this tile to scratch, in the order of k    PACK, where it is read often enough
+ *     for i in tiles of mr: mr x nv accumulators, one loop over k
+ *
+ * Sizes that are no multiple end in a tile that begins early (PADTO). Which tile: by the cycles of a step of k, and by what
+ * is computed twice at the edges. */
+#include "codegen/tune.h"
+
+enum {
+    WORK_MIN = 1 << 15,   /* multiply-adds that are worth the trouble */
+    PARTS_MIN = 4,        /* iterations of the outermost loop, for threads */
+    PARTS = 8,            /* what rows are cut into where there are fewer */
+    CHUNK_MIN = 48,       /* rows of such a part */
+    REUSE_MIN = 4,        /* tiles of rows by which a copy of columns pays, when they can be read as they lie */
+    WIDE = 64,            /* columns that are copied together: whole rows of some cache lines */
+    WIDE_NBYTES = 208 << 10, /* of such a copy: it is to stay in a core's own cache */
+    STEPS_MIN = 64,       /* of a reduction, by which rows in long steps are copied, too */
+    CHUNK_TILES_MIN = 8,  /* of rows: columns are copied anew for each chunk */
+    FILL_COPIES = 8
+};
+
+typedef struct product {
+    an_uop reduce;
+    size_t i, j;
+    bool direct;         /* every load that varies with j walks it with stride 1 */
+    bool strided;        /* some load that varies with i walks nothing summed over with stride 1 */
+    an_rangeset columns; /* what those loads vary with */
+    int64_t lanes;       /* of a vector of the widest element */
+    double k, rows;      /* elements summed; iterations of loops that the columns do not vary with */
+    size_t nbytes;       /* of the widest element that varies with j */
+} product;
+
+/* Do all stores that vary with range r walk it with stride 1? */
+static bool stores_walk(const an_tuner *t, size_t r, const int64_t *coef)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_uop u = t->d.order.data[i];
+        if (an_uop_op(t->g, u) != AN_OP_STORE || !an_rangeset_has(&t->d.deps[i], r)) continue;
+        if (coef[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] != 1) return false;
+        any = true;
+    }
+    return any;
+}
+
+/* How indices are walked, by position. */
+typedef struct walks {
+    size_t n;
+    int64_t *column; /* how much each grows with j */
+    int64_t *scratch;
+    bool *steps;     /* does it grow by one with a range that the reduction binds? */
+} walks;
+
+static void walks_fini(const an_tuner *t, walks *w)
+{
+    an_mem_free(t->ctx, w->column, w->n * sizeof *w->column);
+    an_mem_free(t->ctx, w->scratch, w->n * sizeof *w->scratch);
+    an_mem_free(t->ctx, w->steps, w->n * sizeof *w->steps);
+}
+
+static bool is_bound_by(const an_tuner *t, size_t r, an_uop reduce)
+{
+    for (uint32_t s = 1; s < an_uop_nsrc(t->g, reduce); s++)
+        if (an_uop_eq(an_uop_src(t->g, reduce, s), t->d.ranges.data[r])) return true;
+    return false;
+}
+
+static an_status walks_init(const an_tuner *t, an_uop reduce, walks *w)
+{
+    *w = (walks){.n = t->d.order.len};
+    w->column = an_mem_alloc(t->ctx, w->n * sizeof *w->column);
+    w->scratch = an_mem_alloc(t->ctx, w->n * sizeof *w->scratch);
+    w->steps = an_mem_zalloc(t->ctx, w->n * sizeof *w->steps);
+    if (!w->column || !w->scratch || !w->steps) return AN_ERR_NOMEM;
+    for (size_t r = 0; r < t->d.ranges.len; r++) {
+        if (!is_bound_by(t, r, reduce)) continue;
+        an_dag_coefs(&t->d, r, w->scratch);
+        for (size_t i = 0; i < w->n; i++) w->steps[i] = w->steps[i] || w->scratch[i] == 1;
+    }
+    return AN_OK;
+}
+
+/* Fills in the operands for output ranges i and j; false if they are not those of a product. */
+static bool operands(const an_tuner *t, product *p, const walks *w)
+{
+    const size_t value = an_dag_pos(&t->d, an_uop_src(t->g, p->reduce, 0));
+    bool rows = false;
+    size_t widest = an_dtype_nbytes(an_uop_dtype(t->g, p->reduce));
+    p->direct = true;
+    p->strided = false;
+    p->columns = (an_rangeset){0};
+    p->nbytes = 0;
+    for (size_t n = 0; n <= value; n++) {
+        const an_uop u = t->d.order.data[n];
+        const bool with_i = an_rangeset_has(&t->d.deps[n], p->i), with_j = an_rangeset_has(&t->d.deps[n], p->j);
+        if (!an_tune_is_load_inside(t, n, p->reduce)) continue;
+        if (with_i && with_j) return false;
+        if (with_i) {
+            rows = true;
+            p->strided = p->strided || !w->steps[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))];
+        }
+        if (!with_j) continue;
+        const size_t nbytes = an_dtype_nbytes(an_uop_dtype(t->g, an_uop_src(t->g, u, 0)));
+        if (nbytes > widest) widest = nbytes;
+        if (nbytes > p->nbytes) p->nbytes = nbytes;
+        an_rangeset_join(&p->columns, &t->d.deps[n]);
+        p->direct = p->direct && w->column[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] == 1;
+    }
+    p->lanes = (int64_t)(t->vector_nbytes / widest);
+    return rows && p->nbytes > 0 && p->lanes >= AN_TUNE_LANES_MIN;
+}
+
+/* The pair of output ranges, j the innermost that can be, i the longest. */
+static an_status find(an_tuner *t, product *best, bool *found)
+{
+    *found = false;
+    best->reduce = an_tune_dominant(t);
+    if (an_uop_is_none(best->reduce)) return AN_OK;
+    const an_rangeset *deps = an_dag_deps(&t->d, an_uop_src(t->g, best->reduce, 0));
+    walks w;
+    an_status st = walks_init(t, best->reduce, &w);
+    for (size_t j = t->d.ranges.len; j-- > 0 && !*found && !st;) {
+        if (an_tune_kind(t, j) != AN_RANGE_LOOP || !an_rangeset_has(deps, j) || an_tune_bound(t, j) < AN_TUNE_LANES_MIN) continue;
+        an_dag_coefs(&t->d, j, w.column);
+        if (!stores_walk(t, j, w.column)) continue;
+        for (size_t i = 0; i < t->d.ranges.len; i++) {
+            product p = {.reduce = best->reduce, .i = i, .j = j};
+            if (i == j || an_tune_kind(t, i) != AN_RANGE_LOOP || !an_rangeset_has(deps, i) || an_tune_bound(t, i) < 2) continue;
+            if (!operands(t, &p, &w) || an_tune_bound(t, j) < p.lanes) continue;
+            if (*found && an_tune_bound(t, i) <= an_tune_bound(t, best->i)) continue;
+            *best = p;
+            *found = true;
+        }
+    }
+    walks_fini(t, &w);
+    double work = 1;
+    best->k = 1;
+    best->rows = 1;
+    for (size_t r = 0; r < t->d.ranges.len && *found; r++) {
+        const int64_t n = an_range_bound(t->g, t->d.ranges.data[r]);
+        const bool inside = an_rangeset_has(deps, r);
+        if (!inside) continue;
+        if (n < 1) *found = false; /* symbolic */
+        work *= (double)n;
+        if (is_bound_by(t, r, best->reduce))
+            best->k *= (double)n;
+        else if (!an_rangeset_has(&best->columns, r))
+            best->rows *= (double)n;
+    }
+    *found = *found && work >= WORK_MIN;
+    return st;
+}
+
+/* --- the tile ---------------------------------------------------------------------------------- */
+
+typedef struct tile {
+    int64_t mr, nv;
+} tile;
+
+static double edge(int64_t n, int64_t block)
+{
+    return (double)((n + block - 1) / block * block) / (double)n;
+}
+
+/* Cycles for an element and a step of k: two multiply-adds and two loads a cycle, four cycles of latency. */
+static double cost_of(const product *p, int64_t m, int64_t n, tile c)
+{
+    const double accs = (double)(c.mr * c.nv), loads = (double)(c.mr + c.nv);
+    double cycles = 4;
+    if (accs / 2 > cycles) cycles = accs / 2;
+    if (loads / 2 > cycles) cycles = loads / 2;
+    return (cycles + 1) / accs * edge(m, c.mr) * edge(n, c.nv * p->lanes);
+}
+
+static tile choose_tile(const an_tuner *t, const product *p)
+{
+    const int64_t m = an_tune_bound(t, p->i), n = an_tune_bound(t, p->j);
+    const int64_t registers = t->vector_nbytes >= 64 ? 32 : 16;
+    tile best = {1, 1};
+    double least = 1e30;
+    for (int64_t mr = 1; mr <= 14 && mr <= m; mr++)
+        for (int64_t nv = 1; nv <= 4 && nv * p->lanes <= n; nv++) {
+            const tile c = {mr, nv};
+            if (mr * nv + nv + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
+            const double cost = cost_of(p, m, n, c);
+            if (cost >= least * 0.999) continue;
+            least = cost;
+            best = c;
+        }
+    return best;
+}
+
+/* --- applying it ------------------------------------------------------------------------------- */
+
+static size_t range_at(const an_tuner *t, uint32_t id)
+{
+    size_t r = 0;
+    while (r < t->d.ranges.len && an_tune_id(t, r) != id) r++;
+    return r < t->d.ranges.len ? r : AN_RANGES_MAX;
+}
+
+/* Range id in blocks: *inner is the id of the part inside. Not done: neither a CUT nor a PADTO applies. */
+static an_status block(an_tuner *t, uint32_t id, int64_t amount, uint32_t *inner, bool *done)
+{
+    const int64_t n = an_tune_bound(t, range_at(t, id));
+    *inner = id;
+    *done = true;
+    if (n == amount) return AN_OK;
+    const an_opt opt = {n % amount ? AN_OPT_PADTO : AN_OPT_CUT, id, amount};
+    *inner = an_opt_new_id(&t->d, opt);
+    return an_tune_apply(t, opt.kind, id, amount, done);
+}
+
+/* The first loop that the columns do not vary with, but for these: what they are copied before. AN_RANGES_MAX: none. */
+static size_t first_shared(const an_tuner *t, const product *p, uint32_t skip, uint32_t tile_i)
+{
+    const an_rangeset *deps = an_dag_deps(&t->d, an_uop_src(t->g, p->reduce, 0));
+    for (size_t r = 0; r < t->d.ranges.len; r++)
+        if (an_tune_kind(t, r) == AN_RANGE_LOOP && an_rangeset_has(deps, r) && !an_rangeset_has(&p->columns, r) &&
+            an_tune_id(t, r) != skip && an_tune_id(t, r) != tile_i)
+            return r;
+    return AN_RANGES_MAX;
+}
+
+/* The product after opts: the same ranges by id. */
+static an_status look_again(an_tuner *t, product *p, uint32_t i, uint32_t j)
+{
+    walks w;
+    p->reduce = an_tune_dominant(t);
+    p->i = range_at(t, i);
+    p->j = range_at(t, j);
+    const an_status st = walks_init(t, p->reduce, &w);
+    if (!st) {
+        an_dag_coefs(&t->d, p->j, w.column);
+        (void)operands(t, p, &w);
+    }
+    walks_fini(t, &w);
+    return st;
+}
+
+/* --- the copies -------------------------------------------------------------------------------- */
+
+/* How much the index of a store to scratch, and of what it copies, grows with each range. */
+typedef struct fill {
+    an_uop store;
+    uint32_t lanes_id, along_id; /* ranges that the scratch, and the operand, are walked along with stride 1; 0: none */
+    uint32_t others[4], nothers; /* the rest, outer first */
+} fill;
+
+static an_status look_at_fill(const an_tuner *t, an_uop store, fill *f)
+{
+    const size_t nbytes = t->d.order.len * sizeof(int64_t);
+    int64_t *coef = an_mem_alloc(t->ctx, nbytes);
+    const an_uop local = an_uop_src(t->g, store, 0), value = an_uop_src(t->g, store, 2);
+    const an_rangeset *deps = an_dag_deps(&t->d, store), *outer = an_dag_deps(&t->d, local);
+    if (!coef) return AN_ERR_NOMEM;
+    *f = (fill){.store = store};
+    for (size_t r = 0; r < t->d.ranges.len; r++) {
+        if (!an_rangeset_has(deps, r) || an_rangeset_has(outer, r) || an_tune_kind(t, r) != AN_RANGE_LOOP) continue;
+        an_dag_coefs(&t->d, r, coef);
+        const int64_t to = coef[an_dag_pos(&t->d, an_uop_src(t->g, store, 1))];
+        const int64_t from = an_uop_op(t->g, value) == AN_OP_LOAD ? coef[an_dag_pos(&t->d, an_uop_src(t->g, value, 1))] : AN_COEF_NONE;
+        if (to == 1)
+            f->lanes_id = an_tune_id(t, r);
+        else if (f->nothers < 4)
+            f->others[f->nothers++] = an_tune_id(t, r);
+        if (from == 1) f->along_id = an_tune_id(t, r);
+    }
+    an_mem_free(t->ctx, coef, nbytes);
+    return AN_OK;
+}
+
+/* Lanes along the scratch. Where the operand lies along another range, as many copies along that one: a block to be turned. */
+static an_status tune_fill(an_tuner *t, const fill *f)
+{
+    bool done = false;
+    uint32_t inner = 0;
+    if (!f->lanes_id || !f->along_id) return AN_OK;
+    const int64_t n = an_tune_bound(t, range_at(t, f->lanes_id));
+    if (n < AN_TUNE_LANES_MIN || n > AN_LANES_MAX || (f->along_id != f->lanes_id && (n & (n - 1)))) return AN_OK;
+    an_status st = an_tune_apply(t, AN_OPT_VECTOR, f->lanes_id, n, &done);
+    if (st || !done) return st;
+    if (f->along_id != f->lanes_id) {
+        const int64_t m = an_tune_bound(t, range_at(t, f->along_id)), rows = m < n ? m : n;
+        if (rows < AN_TUNE_LANES_MIN) return AN_OK;
+        st = block(t, f->along_id, rows, &inner, &done);
+        return st || !done ? st : an_tune_apply(t, AN_OPT_UPCAST, inner, rows, &done);
+    }
+    int64_t copies = 1;
+    for (uint32_t k = f->nothers; k-- > 0 && copies < FILL_COPIES && !st;) {
+        const int64_t m = an_tune_bound(t, range_at(t, f->others[k]));
+        int64_t by = FILL_COPIES / copies;
+        while (by > 1 && m % by) by--;
+        if (by < 2) break;
+        copies *= by;
+        st = an_tune_apply(t, AN_OPT_UPCAST, f->others[k], by, &done);
+    }
+    return st;
+}
+
+static an_status tune_fills(an_tuner *t)
+{
+    an_status st = AN_OK;
+    for (bool again = true; again && !st;) {
+        again = false;
+        for (uint32_t s = 0; s < an_uop_nsrc(t->g, *t->sink) && !again && !st; s++) {
+            const an_uop store = an_uop_src(t->g, *t->sink, s);
+            fill f;
+            if (an_uop_op(t->g, an_uop_src(t->g, store, 0)) != AN_OP_LOCAL) continue;
+            const size_t before = t->list->len;
+            st = look_at_fill(t, store, &f);
+            if (!st) st = tune_fill(t, &f);
+            again = t->list->len > before;
+        }
+    }
+    return st;
+}
+
+/* Loops of a product on their way, by id; 0 where there is none. */
+typedef struct loops {
+    uint32_t chunk, i, tile_i, j, panel, tile_j; /* rows: in chunks of tiles; columns: in groups of panels of a tile */
+} loops;
+
+/* Loops of the columns go outside of the first one that they do not vary with, but for tiles and panels; *first is its id,
+ * *shared: there is one. */
+static an_status order(an_tuner *t, product *p, const loops *at, uint32_t *first, bool *shared)
+{
+    an_status st = look_again(t, p, at->tile_i, at->tile_j);
+    const size_t f = first_shared(t, p, at->chunk, at->tile_i);
+    bool again = f != AN_RANGES_MAX;
+    *shared = again;
+    if (again) *first = an_tune_id(t, f);
+    while (again && !st && *shared) {
+        again = false;
+        for (size_t r = range_at(t, *first) + 1; r < t->d.ranges.len && !again && !st; r++) {
+            const uint32_t id = an_tune_id(t, r);
+            if (an_tune_kind(t, r) != AN_RANGE_LOOP || !an_rangeset_has(&p->columns, r) || id == at->tile_j ||
+                (id == at->panel && at->panel != at->j))
+                continue;
+            st = an_tune_apply(t, AN_OPT_ORDER, id, *first, shared);
+            if (!st && *shared) st = look_again(t, p, at->tile_i, at->tile_j);
+            again = *shared;
+        }
+    }
+    return st;
+}
+
+/* The innermost loop outside of the rows that the columns vary with: rows are read again in each of its iterations. */
+static uint32_t outer_column_loop(const an_tuner *t, const product *p, uint32_t first)
+{
+    uint32_t id = 0;
+    for (size_t r = 0; r < t->d.ranges.len && an_tune_id(t, r) < first; r++)
+        if (an_tune_kind(t, r) == AN_RANGE_LOOP && an_rangeset_has(&p->columns, r)) id = an_tune_id(t, r);
+    return id;
+}
+
+/* Is the number of iterations of the outermost loop enough for threads, if columns have this many groups? */
+static bool enough_parts(const an_tuner *t, const product *p, int64_t groups)
+{
+    for (size_t r = 0; r < t->d.ranges.len && groups < PARTS_MIN; r++)
+        if (r != p->j && an_tune_kind(t, r) == AN_RANGE_LOOP && an_rangeset_has(&p->columns, r)) groups = an_range_bound(t->g, t->d.ranges.data[r]);
+    return groups >= PARTS_MIN;
+}
+
+typedef struct layout {
+    tile c;
+    int64_t panels; /* columns copied together, in tiles */
+    int64_t chunk;  /* tiles of rows in a chunk; 0: all */
+    bool pack, pack_rows;
+} layout;
+
+static layout choose_layout(const an_tuner *t, const product *p)
+{
+    layout l = {.c = choose_tile(t, p), .panels = 1};
+    const int64_t nr = l.c.nv * p->lanes, m = an_tune_bound(t, p->i), n = an_tune_bound(t, p->j);
+    const int64_t tiles = (m + l.c.mr - 1) / l.c.mr, ncolumns = (n + nr - 1) / nr;
+    const double nbytes = p->k * (double)nr * (double)p->nbytes, room = (double)t->scratch_nbytes;
+    l.pack = nbytes <= room && p->rows / (double)l.c.mr >= (p->direct ? REUSE_MIN : 2);
+    while (l.pack && l.panels * 2 * nr <= WIDE && nbytes * (double)l.panels * 2 <= WIDE_NBYTES && ncolumns >= 2 * l.panels) l.panels *= 2;
+    /* Rows that are walked in long steps: chunks of them that fit. */
+    const double row_nbytes = p->k * (double)l.c.mr * (double)p->nbytes, rest = room - nbytes * (double)l.panels;
+    l.pack_rows = l.pack && p->strided && p->k >= STEPS_MIN && ncolumns >= 4 && rest >= CHUNK_TILES_MIN * row_nbytes &&
+                  (double)m == p->rows;
+    int64_t nchunks = 1;
+    if (l.pack_rows) {
+        const int64_t most = (int64_t)(rest / row_nbytes);
+        nchunks = (tiles + most - 1) / most;
+        if (nchunks > 1) nchunks += nchunks % 2; /* for two threads, as many each */
+    }
+    if (nchunks < PARTS && m >= 2 * PARTS * CHUNK_MIN / 3 && !enough_parts(t, p, (ncolumns + l.panels - 1) / l.panels)) {
+        const int64_t least = (CHUNK_MIN + l.c.mr - 1) / l.c.mr;
+        nchunks = tiles / PARTS >= least ? PARTS : tiles / least;
+    }
+    if (nchunks > 1) l.chunk = (tiles + nchunks - 1) / nchunks;
+    return l;
+}
+
+/* Applies opts in turn while none is refused. */
+typedef struct chain {
+    an_tuner *t;
+    an_status st;
+    bool ok;
+} chain;
+
+static void then(chain *c, an_opt_kind kind, uint32_t range, int64_t amount)
+{
+    if (!c->st && c->ok) c->st = an_tune_apply(c->t, kind, range, amount, &c->ok);
+}
+
+static void then_block(chain *c, uint32_t range, int64_t amount, uint32_t *inner)
+{
+    if (!c->st && c->ok) c->st = block(c->t, range, amount, inner, &c->ok);
+}
+
+static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *done)
+{
+    chain c = {t, AN_OK, true};
+    uint32_t first = 0;
+    bool shared = false;
+    loops at = {.i = an_tune_id(t, p->i), .j = an_tune_id(t, p->j)};
+    const bool first_is_i = first_shared(t, p, UINT32_MAX, UINT32_MAX) == p->i;
+    at.chunk = UINT32_MAX;
+    then_block(&c, at.j, l->c.nv * p->lanes, &at.tile_j);
+    then_block(&c, at.i, l->c.mr, &at.tile_i);
+    if (l->chunk && first_is_i && at.tile_i != at.i) {
+        at.chunk = at.i;
+        then_block(&c, at.chunk, l->chunk, &at.i);
+    }
+    at.panel = at.j;
+    if (l->panels > 1) then_block(&c, at.j, l->panels, &at.panel);
+    if (!c.st && c.ok) c.st = order(t, p, &at, &first, &shared);
+    const bool copies = shared && l->pack;
+    uint32_t rows_again = shared && !c.st ? outer_column_loop(t, p, first) : 0;
+    if (!rows_again && at.panel != at.j) rows_again = at.panel;
+    if (!copies && !p->direct) c.ok = false;
+    then(&c, AN_OPT_VECTOR, at.tile_j, p->lanes);
+    if (l->c.nv > 1) then(&c, AN_OPT_UPCAST, at.tile_j, l->c.nv);
+    if (l->c.mr > 1) then(&c, AN_OPT_UPCAST, at.tile_i, l->c.mr);
+    if (copies && l->pack_rows && rows_again && !c.st && c.ok) {
+        bool packed = false; /* or they are read as they lie */
+        c.st = an_tune_apply(t, AN_OPT_PACK, rows_again, (int64_t)t->scratch_nbytes, &packed);
+    }
+    if (copies && !c.st && c.ok) {
+        c.st = an_tune_apply(t, AN_OPT_PACK, first, (int64_t)t->scratch_nbytes, &c.ok);
+        if (p->direct) c.ok = true;
+    }
+    if (!c.st && c.ok) c.st = tune_fills(t);
+    *done = c.ok;
+    return c.st;
+}
+
+an_status an_tune_product(an_tuner *t, bool *done)
+{
+    product p = {0};
+    *done = false;
+    an_status st = an_tune_refresh(t);
+    bool found = false;
+    if (!st) st = find(t, &p, &found);
+    if (st || !found) return st;
+    const layout l = choose_layout(t, &p);
+    if (l.c.mr * l.c.nv < 2 || (!p.direct && !l.pack)) return AN_OK;
+    /* On trial: a refusal on the way leaves the kernel as it was. */
+    an_uop *const sink = t->sink;
+    an_uop trial = *t->sink;
+    const size_t nlist = t->list->len;
+    t->sink = &trial;
+    st = apply_layout(t, &p, &l, done);
+    t->sink = sink;
+    if (st) return st;
+    if (*done)
+        *sink = trial;
+    else
+        t->list->len = nlist;
+    return an_tune_refresh(t);
+}

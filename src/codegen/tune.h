@@ -1,0 +1,51 @@
+/* tune.h - what the heuristics share: a kernel under way, looked at anew after each opt. For src/codegen only. */
+#ifndef AN_CODEGEN_TUNE_H
+#define AN_CODEGEN_TUNE_H
+
+#include "codegen/opt.h"
+#include "codegen/pass.h"
+
+enum {
+    AN_TUNE_NODES_MAX = 1200, /* of a kernel after its copies are made: what compiling may cost */
+    AN_TUNE_LANES_MIN = 4
+};
+
+typedef struct an_tuner {
+    an_graph *g;
+    an_ctx *ctx;
+    an_uop *sink;
+    an_trace *trace;
+    uint32_t vector_nbytes, scratch_nbytes;
+    an_opt_vec *list; /* what was applied */
+    an_dag d;
+} an_tuner;
+
+an_status an_tune_refresh(an_tuner *t);
+/* Applies an opt and looks at the kernel anew. *done: it was not refused. */
+an_status an_tune_apply(an_tuner *t, an_opt_kind kind, uint32_t range, int64_t amount, bool *done);
+
+static inline an_range_kind an_tune_kind(const an_tuner *t, size_t r)
+{
+    return an_range_kind_of(an_uop_arg(t->g, t->d.ranges.data[r]));
+}
+static inline uint32_t an_tune_id(const an_tuner *t, size_t r)
+{
+    return an_range_id(an_uop_arg(t->g, t->d.ranges.data[r]));
+}
+static inline int64_t an_tune_bound(const an_tuner *t, size_t r)
+{
+    return r == AN_RANGES_MAX ? 1 : an_range_bound(t->g, t->d.ranges.data[r]);
+}
+
+/* The reduction that costs most: by the product of all bounds around it. None where there is none. */
+an_uop an_tune_dominant(const an_tuner *t);
+/* Is the node at position i a load that varies with what a REDUCE binds? */
+bool an_tune_is_load_inside(const an_tuner *t, size_t i, an_uop reduce);
+/* Nodes of the kernel once every node is copied for the UPCAST and UNROLL ranges it depends on, and for two more ranges
+ * by these factors. */
+double an_tune_nodes(const an_tuner *t, size_t a, double fa, size_t b, double fb);
+
+/* product.c: tiles and scratch for a reduction that is a product of two operands. *done: it is one, and has them. */
+an_status an_tune_product(an_tuner *t, bool *done);
+
+#endif

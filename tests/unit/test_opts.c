@@ -1,0 +1,201 @@
+/* Opts one by one and in lists: any of them in any order keeps the meaning of a kernel; what does not apply says why. */
+#include "codegen_run.h"
+
+#include "codegen/opt.h"
+#include "codegen/pass.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t random_id(uint64_t *state)
+{
+    return (uint32_t)((2 + pick(state, 7)) * AN_RANGE_ID_STEP / 2);
+}
+
+/* Opts drawn at random, applied or refused, in any order. */
+static void any_opts_in_any_order_keep_the_meaning(an_test *t)
+{
+    uint64_t state = 77;
+    int applied[AN_OPT_COUNT] = {0};
+    for (int i = 0; i < 500; i++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        const kernel k = i % 10 == 0   ? kernel_softmax(g, 6, 12)
+                         : i % 10 == 1 ? kernel_nested(g, 4, 12)
+                         : i % 10 == 2 ? kernel_update(g, 24)
+                         : i % 10 == 3 ? kernel_matmul(g, AN_F32, 8, 12, 6, pick(&state, 2), pick(&state, 2), true)
+                                       : random_kernel(g, &state);
+        an_uop sink = k.sink;
+        CHECK_OK(t, an_pass_prepare(g, &sink));
+        for (int o = 0; o < 6; o++) {
+            static const int64_t amounts[] = {2, 3, 4, 5, 8};
+            an_opt opt = {(an_opt_kind)pick(&state, AN_OPT_COUNT), random_id(&state),
+                                amounts[pick(&state, 5)]};
+            const char *why = NULL;
+            if (opt.kind == AN_OPT_ORDER) opt.amount = random_id(&state);
+            if (opt.kind == AN_OPT_PACK) opt.amount = 100 << pick(&state, 6);
+            CHECK_OK(t, an_opt_apply(g, &sink, opt, &why));
+            applied[opt.kind] += why == NULL;
+        }
+        an_uop_vec list = {0};
+        CHECK_OK(t, an_pass_expand(g, &sink));
+        CHECK_OK(t, an_pass_vector(g, &sink));
+        CHECK_OK(t, an_pass_linearize(g, sink, &list));
+        CHECK_OK(t, an_linear_verify(g, list.data, list.len, "test"));
+        size_t n = 0, m = 0;
+        double *want = run(t, g, &k, plain, &n), *got = run_list(t, &an_backend_interp, g, &k, &list, &m);
+        CHECK_EQ(t, m, n);
+        for (size_t e = 0; e < n; e++)
+            if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
+                an_test_fail(__FILE__, __LINE__, "kernel %d: element %zu is %.9g, plain %.9g", i, e, got[e], want[e]);
+        free(got);
+        free(want);
+        an_vec_fini(t->ctx, &list);
+        an_graph_destroy(g);
+    }
+    for (int kind = 0; kind < AN_OPT_COUNT; kind++)
+        if (applied[kind] < 10) an_test_fail(__FILE__, __LINE__, "%s applied %d times", an_opt_name((an_opt_kind)kind), applied[kind]);
+}
+
+static void opts_refuse_with_a_sentence(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const an_uop n = an_uop_var(g, "n", 1, 64), i = an_range(g, n, 3, AN_RANGE_LOOP), j = loop(g, 10, 7), r = reduce_range(g, 12, 9);
+    const an_uop v = reduce(g, AN_OP_ADD, load(g, an_param(g, AN_F32, 1), at2(g, at2(g, i, 10, j), 12, r)), r);
+    const an_uop store = an_store(g, an_param(g, AN_F32, 0), at2(g, i, 10, j), v, AN_UOP_NONE), sink = an_sink(g, &store, 1);
+    const struct {
+        an_opt opt;
+        const char *why;
+    } cases[] = {{{AN_OPT_VECTOR, 3, 4}, "its bound is no constant"},
+                 {{AN_OPT_UPCAST, 7, 3}, "its bound is not divisible"},
+                 {{AN_OPT_UPCAST, 9, 3}, "that is for loops over outputs only"},
+                 {{AN_OPT_UNROLL, 7, 2}, "that is for reductions only"},
+                 {{AN_OPT_SPLIT, 7, 10}, "there is no tail"},
+                 {{AN_OPT_VECTOR, 5, 4}, "there is no such range"},
+                 {{AN_OPT_VECTOR, 7, 1}, "there is nothing to cut"},
+                 {{AN_OPT_GROUP, 7, 2}, "that is for reductions only"},
+                 {{AN_OPT_GROUP, 9, 5}, "its bound is not divisible"},
+                 {{AN_OPT_PADTO, 9, 8}, "that is for loops over outputs only"},
+                 {{AN_OPT_PADTO, 7, 16}, "it has fewer elements"},
+                 {{AN_OPT_ORDER, 7, 8}, "there is no such range to move it out of"},
+                 {{AN_OPT_ORDER, 9, 7}, "that is for loops over outputs only"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        an_uop s = sink;
+        const char *why = NULL;
+        CHECK_OK(t, an_opt_apply(g, &s, cases[c].opt, &why));
+        CHECK_SAME(t, s, sink);
+        CHECK_STR(t, why ? why : "", cases[c].why);
+    }
+    an_uop s = sink;
+    const char *why = NULL;
+    CHECK_OK(t, an_opt_apply(g, &s, (an_opt){AN_OPT_VECTOR, 9, 4}, &why));
+    CHECK(t, !why);
+    CHECK_OK(t, an_opt_apply(g, &s, (an_opt){AN_OPT_VECTOR, 7, 2}, &why));
+    CHECK_STR(t, why ? why : "", "a value that depends on it is a vector already");
+}
+
+
+static void the_heuristics_make_a_list_that_gives_the_same_kernel(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel ks[] = {kernel_matmul(g, AN_F32, 50, 70, 30, false, true, true), kernel_softmax(g, 6, 100), kernel_conv(g, 100),
+                         kernel_transpose(g, 40, 24), kernel_update(g, 100)};
+    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+        an_codegen_opts opts = {.vector_nbytes = 32};
+        an_opt_vec list = {0}, again = {0};
+        an_uop_vec chosen = {0}, by_hand = {0};
+        an_uop sink = ks[i].sink;
+        an_str text;
+        an_str_init(&text, t->ctx);
+        CHECK_OK(t, an_codegen_shape(g, &sink, NULL));
+        CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
+        CHECK(t, list.len > 0);
+        CHECK_OK(t, an_opt_print(&text, list.data, list.len));
+        CHECK_OK(t, an_opt_parse(t->ctx, an_str_cstr(&text), &again));
+        CHECK_EQ(t, again.len, list.len);
+        CHECK_OK(t, an_codegen(g, ks[i].sink, &opts, NULL, &chosen));
+        opts.by_hand = true;
+        opts.list = again.data;
+        opts.nlist = again.len;
+        CHECK_OK(t, an_codegen(g, ks[i].sink, &opts, NULL, &by_hand));
+        an_str lists[2];
+        for (int l = 0; l < 2; l++) {
+            an_str_init(&lists[l], t->ctx);
+            CHECK_OK(t, an_linear_print(&lists[l], g, l ? by_hand.data : chosen.data, l ? by_hand.len : chosen.len));
+        }
+        CHECK_STR(t, an_str_cstr(&lists[1]), an_str_cstr(&lists[0]));
+        for (int l = 0; l < 2; l++) an_str_fini(&lists[l]);
+        an_str_fini(&text);
+        an_vec_fini(t->ctx, &list);
+        an_vec_fini(t->ctx, &again);
+        an_vec_fini(t->ctx, &chosen);
+        an_vec_fini(t->ctx, &by_hand);
+    }
+}
+
+/* Every opt that is listed as legal applies, and gives the values of the plain kernel. */
+static void legal_opts_apply_and_keep_the_meaning(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel ks[] = {kernel_matmul(g, AN_F32, 12, 17, 16, false, true, true), kernel_softmax(g, 6, 24), kernel_update(g, 18),
+                         kernel_transpose(g, 12, 9)};
+    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+        an_codegen_opts opts = {.vector_nbytes = 32};
+        an_opt_vec legal = {0};
+        an_uop sink = ks[i].sink;
+        size_t n = 0, m = 0;
+        CHECK_OK(t, an_codegen_shape(g, &sink, NULL));
+        CHECK_OK(t, an_opt_legal(g, sink, &opts, &legal));
+        CHECK(t, legal.len > 3);
+        double *want = run(t, g, &ks[i], plain, &n);
+        opts.by_hand = true;
+        for (size_t o = 0; o < legal.len; o++) {
+            opts.list = &legal.data[o];
+            opts.nlist = 1;
+            double *got = run(t, g, &ks[i], opts, &m);
+            CHECK_EQ(t, m, n);
+            for (size_t e = 0; e < n; e++)
+                if (!(fabs(got[e] - want[e]) <= tolerance_of(&ks[i]) * fmax(1, fabs(want[e]))))
+                    an_test_fail(__FILE__, __LINE__, "kernel %zu, %s:%u:%lld: element %zu is %.9g, plain %.9g", i,
+                                 an_opt_name(legal.data[o].kind), legal.data[o].range, (long long)legal.data[o].amount, e, got[e], want[e]);
+            free(got);
+        }
+        free(want);
+        an_vec_fini(t->ctx, &legal);
+    }
+}
+
+static void an_opt_by_hand_that_does_not_apply_is_an_error(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel k = kernel_matmul(g, AN_F32, 12, 17, 16, false, true, false);
+    an_opt_vec list = {0};
+    an_uop_vec linear = {0};
+    CHECK_OK(t, an_opt_parse(t->ctx, " UPCAST:1024:4, VECTOR:2048:8 ", &list));
+    CHECK_EQ(t, list.len, 2);
+    const an_codegen_opts opts = {.vector_nbytes = 32, .by_hand = true, .list = list.data, .nlist = list.len};
+    CHECK_FAILS(t, an_codegen(g, k.sink, &opts, NULL, &linear), AN_ERR_ARG,
+                "opt 2 of the list, VECTOR of range 2048 by 8, does not apply: its bound is not divisible");
+    CHECK_EQ(t, linear.len, 0);
+    an_vec_fini(t->ctx, &list);
+}
+
+static void a_list_that_is_none_is_refused(an_test *t)
+{
+    static const char *const bad[] = {"UPCAST", "UPCAST:1", "UPCAST:1:", "UPCAST:1:2x", "FOO:1:2", ":1:2", "UPCAST:-1:2", "UPCAST:1:-2",
+                                      "UPCAST:99999999999:2", "UP:1:2"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        an_opt_vec list = {0};
+        CHECK_FAILS(t, an_opt_parse(t->ctx, bad[i], &list), AN_ERR_ARG, "is no opt");
+        an_vec_fini(t->ctx, &list);
+    }
+    an_opt_vec list = {0};
+    char many[AN_OPTS_MAX * 16 + 32] = "";
+    for (int i = 0; i <= AN_OPTS_MAX; i++) strcat(many, "CUT:1024:2 ");
+    CHECK_FAILS(t, an_opt_parse(t->ctx, many, &list), AN_ERR_ARG, "more than 64");
+    an_vec_fini(t->ctx, &list);
+}
+
+AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence),
+             AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
+             AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))
