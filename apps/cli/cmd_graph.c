@@ -7,7 +7,7 @@
 
 typedef struct graph_args {
     cli_model_args m;
-    bool forward, dot, json;
+    bool forward, dot, json, memory;
 } graph_args;
 
 typedef struct writer {
@@ -87,14 +87,92 @@ static int print_graph(const graph_args *a, cli_session *s, const an_uop *roots,
     return st ? cli_fail_ctx(e, s->ctx) : 0;
 }
 
+/* --- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Bytes of temporaries that are in use at kernel c. */
+static size_t held_at(const an_plan *plan, size_t c)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < an_plan_buffer_count(plan); i++) {
+        const an_buffer_info b = an_plan_buffer(plan, i);
+        if (b.is_temporary && b.first <= c && c <= b.last) held += b.nbytes;
+    }
+    return held;
+}
+
+/* A line a buffer, a column a kernel (or several, so that it fits): # written, + held or read. */
+static void draw_lives(const an_plan *plan, const cli_style *style)
+{
+    enum { WIDTH = 64 };
+    const size_t n = an_plan_kernel_count(plan), each = (n + WIDTH - 1) / WIDTH, columns = n ? (n + each - 1) / each : 0;
+    printf("%10s %10s  %-*s  kernel that writes it\n", "bytes", "offset", (int)columns, "life");
+    for (size_t i = 0; i < an_plan_buffer_count(plan); i++) {
+        const an_buffer_info b = an_plan_buffer(plan, i);
+        if (!b.is_temporary) continue;
+        printf("%10zu %10zu  %s", b.nbytes, b.offset, cli_paint(style, CLI_GOLD));
+        for (size_t c = 0; c < columns; c++) {
+            const size_t from = c * each, to = from + each - 1;
+            putchar(b.last < from || b.first > to ? '.' : b.first >= from ? '#' : '+');
+        }
+        printf("%s  %s\n", cli_paint(style, CLI_PLAIN), b.name);
+    }
+}
+
+static int print_memory(const graph_args *a, cli_session *s, cli_error *e)
+{
+    an_plan *plan = NULL;
+    if (model_plan(&s->m, NULL, &plan)) return cli_fail_ctx(e, s->ctx);
+    const cli_style style = cli_style_of(stdout);
+    const size_t n = an_plan_kernel_count(plan), count = an_plan_buffer_count(plan), sum = an_plan_nbytes_unplanned(plan);
+    size_t peak = 0, most = 0, ntemps = 0, others = 0;
+    for (size_t i = 0; i < count; i++) {
+        const an_buffer_info b = an_plan_buffer(plan, i);
+        ntemps += b.is_temporary;
+        if (!b.is_temporary) others += b.nbytes;
+    }
+    for (size_t c = 0; c < n; c++) {
+        const size_t held = held_at(plan, c);
+        if (held > most) {
+            most = held;
+            peak = c;
+        }
+    }
+    if (a->json) {
+        printf("{\"model\": \"%s\", \"bytes\": %zu, \"bytes_unplanned\": %zu, \"bytes_live\": %zu, \"peak_kernel\": %zu, \"buffers\": [",
+               s->model->name, an_plan_nbytes(plan), sum, most, peak);
+        for (size_t i = 0; i < count; i++) {
+            const an_buffer_info b = an_plan_buffer(plan, i);
+            printf("%s\n  {\"temporary\": %s, \"written\": %s, \"dtype\": \"%s\", \"bytes\": %zu, \"offset\": %zu, \"first\": %zu, \"last\": %zu, "
+                   "\"writer\": ", i ? "," : "", b.is_temporary ? "true" : "false", b.is_written ? "true" : "false", an_dtype_name(b.dtype),
+                   b.nbytes, b.offset, b.first, b.last);
+            cli_json_string(stdout, b.name);
+            putchar('}');
+        }
+        puts("\n]}");
+    } else {
+        draw_lives(plan, &style);
+        printf("%zu buffers between %zu kernels: %zu bytes apart, %zu shared (%.2f of it); most in use %zu, at kernel %zu, %s\n", ntemps, n, sum,
+               an_plan_nbytes(plan), sum ? (double)an_plan_nbytes(plan) / (double)sum : 1.0, most, peak + 1, n ? an_plan_kernel(plan, peak).name : "");
+        printf("%zu bytes of parameters, state, inputs and results\n", others);
+    }
+    an_plan_destroy(plan);
+    return 0;
+}
+
 static int verb_run(const void *args)
 {
     const graph_args *a = args;
     cli_error e = {0};
     cli_session s = {0};
     an_uop *roots = NULL;
+    if (a->memory && (a->dot || a->forward)) return cli_usage_error("graph: --memory shows the kernels of a whole step; leave out --dot and --forward");
     if (a->dot && a->json) return cli_usage_error("graph: --dot and --json are two different outputs; take one");
     if (cli_session_open(&s, &a->m, NULL, &e)) goto done;
+    if (a->memory) {
+        print_memory(a, &s, &e);
+        cli_session_finish(&s, &e);
+        goto done;
+    }
     const an_params writes = an_optim_writes(s.m.optim);
     roots = malloc((writes.n + 1) * sizeof *roots);
     if (!roots) {
@@ -105,6 +183,7 @@ static int verb_run(const void *args)
     roots[n++] = an_tensor_uop(s.m.loss);
     for (size_t i = 0; !a->forward && i < writes.n; i++) roots[n++] = an_tensor_uop(writes.items[i].tensor);
     print_graph(a, &s, roots, n, &e);
+    cli_session_finish(&s, &e);
 done:
     free(roots);
     cli_session_close(&s);
@@ -113,6 +192,7 @@ done:
 
 static const cli_option options[] = {
     {"forward", CLI_FLAG, offsetof(graph_args, forward), NULL, NULL, "only what the loss is computed from", 0, 0, NULL},
+    {"memory", CLI_FLAG, offsetof(graph_args, memory), NULL, NULL, "instead: the buffers between kernels, their lives and places", 0, 0, NULL},
     {"dot", CLI_FLAG, offsetof(graph_args, dot), NULL, NULL, "for Graphviz", 0, 0, NULL},
     CLI_OPTION_JSON(graph_args, "an object with an array of nodes"),
     CLI_OPTIONS_OF_MODEL(graph_args),
@@ -126,6 +206,7 @@ const cli_verb cli_verb_graph = {
              "Forward is teal, backward ember (dashed in --dot), update gold.\n",
     .examples = "  anneal graph mlp --forward\n"
                 "  anneal graph mlp --dot | dot -Tsvg > mlp.svg\n"
+                "  anneal graph mlp --memory\n"
                 "  anneal graph mlp --json | jq '.nodes | length'\n",
     .options = options,
     .noptions = CLI_COUNT(options),

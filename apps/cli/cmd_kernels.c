@@ -1,14 +1,16 @@
 /* cmd_kernels.c - `anneal kernels MODEL`: what a training step became. Source of every kernel, where its boundary is and,
  * with --why, what the cost model says about that. */
+#include "bench.h"
 #include "print.h"
 #include "session.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct kernels_args {
     cli_model_args m;
     const char *show;
-    bool why, json;
+    bool why, json, time;
 } kernels_args;
 
 static an_kernel_text text_of(const char *show)
@@ -107,6 +109,87 @@ static int print_text(const kernels_args *a, cli_session *s, an_plan *plan, cons
     return 0;
 }
 
+/* --- times ------------------------------------------------------------------------------------------------------- */
+
+typedef struct timed {
+    an_kernel_info kernel;
+    size_t number;
+    double seconds, peak; /* median; the fraction of the machine's peak, in operations or bytes, whichever is more */
+} timed;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int slowest_first(const void *a, const void *b)
+{
+    const timed *x = a, *y = b;
+    if (x->seconds != y->seconds) return x->seconds < y->seconds ? 1 : -1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+enum { TIME_RUNS = 21 };
+
+/* Runs the plan some times, each kernel on its own, and takes medians. The first run only warms up. */
+static int measure(cli_session *s, an_plan *plan, timed *out, cli_error *e)
+{
+    const size_t n = an_plan_kernel_count(plan);
+    const double peak_flops = bench_peak_flops(), peak_bytes = bench_peak_bytes();
+    an_profile *own = s->profile ? NULL : an_profile_start(s->ctx), *p = s->profile ? s->profile : own;
+    double *seconds = calloc(n * TIME_RUNS + 1, sizeof *seconds);
+    int code = p && seconds ? 0 : cli_fail(e, AN_ERR_NOMEM, "out of memory");
+    for (int r = -1; r < TIME_RUNS && !code; r++) {
+        const size_t before = an_profile_count(p);
+        if (an_plan_run(plan)) code = cli_fail_ctx(e, s->ctx);
+        for (size_t i = 0; i < n && !code && r >= 0; i++) seconds[i * TIME_RUNS + (size_t)r] = an_profile_get(p, before + i).seconds;
+    }
+    for (size_t i = 0; i < n && !code; i++) {
+        qsort(seconds + i * TIME_RUNS, TIME_RUNS, sizeof *seconds, by_value);
+        out[i] = (timed){.kernel = an_plan_kernel(plan, i), .number = i + 1, .seconds = seconds[i * TIME_RUNS + TIME_RUNS / 2]};
+        if (out[i].seconds <= 0) continue;
+        const double flops = out[i].kernel.flops / out[i].seconds / peak_flops;
+        const double bytes = (out[i].kernel.nbytes_read + out[i].kernel.nbytes_written) / out[i].seconds / peak_bytes;
+        out[i].peak = flops > bytes ? flops : bytes;
+    }
+    free(seconds);
+    an_profile_destroy(own);
+    return code;
+}
+
+static int print_times(const kernels_args *a, cli_session *s, an_plan *plan, cli_error *e)
+{
+    const size_t n = an_plan_kernel_count(plan);
+    timed *all = calloc(n + 1, sizeof *all);
+    double total = 0, done = 0;
+    int code = all ? measure(s, plan, all, e) : cli_fail(e, AN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n && !code; i++) total += all[i].seconds;
+    if (!code) qsort(all, n, sizeof *all, slowest_first);
+    if (!code && a->json) printf("{\"model\": \"%s\", \"device\": \"%s\", \"seconds\": %.9f, \"kernels\": [", s->model->name, s->device, total);
+    if (!code && !a->json) printf("%4s  %10s %6s %6s  %8s %8s %6s  %s\n", "no.", "us", "%", "sum %", "GF/s", "GB/s", "peak", "kernel");
+    for (size_t i = 0; i < n && !code; i++) {
+        const timed *k = &all[i];
+        const double t = k->seconds > 0 ? k->seconds : 1e-9, nbytes = k->kernel.nbytes_read + k->kernel.nbytes_written;
+        done += k->seconds;
+        if (!a->json) {
+            printf("%4zu  %10.1f %6.1f %6.1f  %8.2f %8.2f %5.0f%%  %s  %s\n", k->number, k->seconds * 1e6, 100 * k->seconds / total,
+                   100 * done / total, k->kernel.flops / t * 1e-9, nbytes / t * 1e-9, 100 * k->peak, k->kernel.name, k->kernel.phase);
+            continue;
+        }
+        printf("%s\n  {\"number\": %zu, \"name\": ", i ? "," : "", k->number);
+        cli_json_string(stdout, k->kernel.name);
+        printf(", \"phase\": \"%s\", \"seconds\": %.9f, \"flops\": %.17g, \"bytes\": %.17g, \"peak\": %.4f}", k->kernel.phase, k->seconds,
+               k->kernel.flops, nbytes, k->peak);
+    }
+    if (!code && a->json) puts("\n]}");
+    if (!code && !a->json)
+        printf("%zu kernels, %.1f us; medians of %d runs; peak is of one core, in operations or in bytes, whichever is nearer\n", n,
+               total * 1e6, TIME_RUNS);
+    free(all);
+    return code;
+}
+
 static int verb_run(const void *args)
 {
     const kernels_args *a = args;
@@ -120,10 +203,13 @@ static int verb_run(const void *args)
         cli_fail_ctx(&e, s.ctx);
         goto done;
     }
-    if (a->json)
+    if (a->time)
+        print_times(a, &s, plan, &e);
+    else if (a->json)
         print_json(a, &s, plan, trace, &e);
     else
         print_text(a, &s, plan, trace, &e);
+    cli_session_finish(&s, &e);
 done:
     an_plan_destroy(plan);
     an_trace_destroy(trace);
@@ -132,6 +218,7 @@ done:
 }
 
 static const cli_option options[] = {
+    {"time", CLI_FLAG, offsetof(kernels_args, time), NULL, NULL, "run them and print a table, the slowest first, instead", 0, 0, NULL},
     {"why", CLI_FLAG, offsetof(kernels_args, why), NULL, NULL, "what the cost model and the passes decided, as well", 0, 0, NULL},
     {"show", CLI_CHOICE, offsetof(kernels_args, show), "WHAT", "source", "which form of a kernel", 0, 0, "source linear dag none"},
     CLI_OPTION_JSON(kernels_args, "an object with an array \"kernels\""),
@@ -145,6 +232,7 @@ const cli_verb cli_verb_kernels = {
     .about = "source is the device's own language (LLVM IR on cpu), linear the instruction list, dag what the scheduler made.\n",
     .examples = "  anneal kernels mlp\n"
                 "  anneal kernels mlp --why --show none\n"
+                "  anneal kernels mlp --time\n"
                 "  anneal kernels mlp --show linear --device interp\n"
                 "  anneal kernels mlp --json | jq '.kernels[].name'\n",
     .options = options,

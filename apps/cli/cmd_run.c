@@ -123,6 +123,7 @@ static int verb_run(const void *args)
     if (cli_session_open(&s, &a.m, &data, &e)) goto done;
     if (cli_trainer_open(&t, &s, &data, &e)) goto done;
     run(&a, &t, &e);
+    cli_session_finish(&s, &e);
 done:
     cli_trainer_close(&t);
     cli_session_close(&s);

@@ -277,6 +277,7 @@ static int verb_run(const void *args)
     code = cli_trainer_open(&t, &s, &data, &e);
     if (code) goto done;
     code = train(a, &t, begun, &e);
+    cli_session_finish(&s, &e);
 done:
     cli_trainer_close(&t);
     cli_session_close(&s);

@@ -1,6 +1,8 @@
 /* session.c - see session.h. */
 #include "session.h"
 
+#include <anneal/io.h>
+#include <anneal/settings.h>
 #include <math.h>
 #include <string.h>
 
@@ -60,6 +62,12 @@ int cli_session_open(cli_session *s, const cli_model_args *a, const cli_data *da
     if (a->device && check_device(a->device, e)) return e->code;
     if (resolve(s->model, a, data, &s->options, e)) return e->code;
     if (an_ctx_create(NULL, &s->ctx)) return cli_fail(e, AN_ERR_NOMEM, "out of memory");
+    an_settings settings = an_ctx_settings(s->ctx);
+    if (a->memory_budget) settings.memory_budget = a->memory_budget;
+    if (an_ctx_set_settings(s->ctx, settings)) return cli_fail_ctx(e, s->ctx);
+    s->profile_path = a->profile;
+    if (a->profile) s->profile = an_profile_start(s->ctx);
+    if (a->profile && !s->profile) return cli_fail_ctx(e, s->ctx);
     if (an_graph_create(s->ctx, &s->graph)) return cli_fail_ctx(e, s->ctx);
     if (an_graph_set_device(s->graph, a->device)) return cli_fail_ctx(e, s->ctx);
     const an_device *opened = an_graph_device(s->graph);
@@ -69,8 +77,28 @@ int cli_session_open(cli_session *s, const cli_model_args *a, const cli_data *da
     return 0;
 }
 
+static void put_piece(void *user, const char *text)
+{
+    an_atomic_file *f = user;
+    (void)an_atomic_write(f, text, strlen(text)); /* a failure shows at the commit */
+}
+
+int cli_session_finish(cli_session *s, cli_error *e)
+{
+    an_atomic_file *f = NULL;
+    if (!s->profile || e->code) return e->code;
+    an_profile_stop(s->profile);
+    if (an_atomic_open(s->ctx, s->profile_path, &f)) return cli_fail_ctx(e, s->ctx);
+    const an_status st = an_profile_print(s->profile, put_piece, f);
+    if (st) an_atomic_abort(f);
+    if (st || an_atomic_commit(f)) return cli_fail_ctx(e, s->ctx);
+    if (!an_profile_is_whole(s->profile)) cli_note("the profile has its first %zu events; the rest did not fit", an_profile_count(s->profile));
+    return 0;
+}
+
 void cli_session_close(cli_session *s)
 {
+    an_profile_destroy(s->profile);
     an_graph_destroy(s->graph);
     an_ctx_destroy(s->ctx);
     memset(s, 0, sizeof *s);

@@ -7,10 +7,13 @@
 #include "model.h"
 
 #include <anneal/device.h>
+#include <anneal/profile.h>
 
 /* What the command line says about a model; part of a verb's arguments. */
 typedef struct cli_model_args {
     const char *model, *device, *data, *preset, *optimizer, *schedule, *precision;
+    const char *profile;    /* a file for the trace of the run, or NULL */
+    uint64_t memory_budget; /* 0: none */
     uint64_t seed;
     double values[MODEL_VALUES_MAX]; /* NAN: as the preset has it */
 } cli_model_args;
@@ -22,11 +25,15 @@ typedef struct cli_session {
     const char *device;
     model_options options;
     model_graphs m;
+    an_profile *profile;
+    const char *profile_path;
 } cli_session;
 
 /* Checks names ("did you mean"), opens the device and builds the model's graphs. data, which may be NULL, tells how many
  * tokens there are. Returns 0, or a code with the sentence in e; close whatever is returned. */
 int cli_session_open(cli_session *s, const cli_model_args *args, const cli_data *data, cli_error *e);
+/* Writes the profile, if one was asked for: what a verb does last. An error in e already stays the one. */
+int cli_session_finish(cli_session *s, cli_error *e);
 void cli_session_close(cli_session *s);
 
 /* The model of that name, or NULL with the sentence in e. */
@@ -46,6 +53,10 @@ extern const cli_extra cli_models;
     {"preset", CLI_TEXT, offsetof(s, m.preset), "NAME", NULL, "the model's sizes and recipe: see above", 0, 0, NULL},  \
         {"optimizer", CLI_CHOICE, offsetof(s, m.optimizer), "NAME", NULL, "how parameters are updated", 0, 0,          \
          "adam adamw sgd"},                                                                                            \
+        {"memory-budget", CLI_WHOLE, offsetof(s, m.memory_budget), "BYTES", "0",                                          \
+         "what a step may hold between kernels; the rest is computed again (0: no limit)", 0, 9007199254740992.0, NULL},     \
+        {"profile", CLI_TEXT, offsetof(s, m.profile), "FILE", NULL,                                                    \
+         "write a trace of the run, for Perfetto or chrome://tracing", 0, 0, NULL},                                      \
         {"seed", CLI_WHOLE, offsetof(s, m.seed), "N", "0", "of parameters, order and draws: same seed, same numbers",  \
          0, 9007199254740992.0, NULL},                                                                                 \
         {"device", CLI_TEXT, offsetof(s, m.device), "NAME", NULL,                                                      \

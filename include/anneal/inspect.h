@@ -30,7 +30,7 @@ typedef struct an_trace_pass {
     const char *name;
     uint32_t depth;
     size_t nodes_in, nodes_out;
-    double seconds;
+    double started, seconds; /* started: by the monotonic clock */
     an_graph *graph;
     size_t nfired, nnotes;
 } an_trace_pass;

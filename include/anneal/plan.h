@@ -60,6 +60,18 @@ AN_API an_status an_plan_kernel_print(an_plan *plan, size_t i, an_kernel_text wh
 AN_API size_t an_plan_nbytes_unplanned(const an_plan *plan);
 AN_API size_t an_plan_nbytes(const an_plan *plan);
 
+/* A buffer of a plan, in the order in which the kernels meet them. Temporaries share one arena. */
+typedef struct an_buffer_info {
+    const char *name;   /* of the kernel that writes it, "" if none does; lives as long as the plan */
+    an_dtype dtype;
+    size_t nbytes;
+    size_t first, last; /* kernels that use it */
+    size_t offset;      /* in the arena; 0 if it is no temporary */
+    bool is_temporary, is_written;
+} an_buffer_info;
+AN_API size_t an_plan_buffer_count(const an_plan *plan);
+AN_API an_buffer_info an_plan_buffer(const an_plan *plan, size_t i);
+
 /* Seconds spent making the plan: in scheduling, in codegen passes, in the device's compiler. */
 typedef struct an_plan_times {
     double schedule, codegen, compile;

@@ -13,6 +13,8 @@ extern "C" {
 typedef struct an_settings {
     bool no_fuse; /* a kernel for every operation: the twin that fusion is tested against. ANNEAL_FUSE=0 */
     bool no_opt;  /* plain loop nests: no tiles, no vectors. ANNEAL_OPT=0 */
+    bool no_reuse; /* every intermediate in memory of its own. ANNEAL_REUSE=0 */
+    uint64_t memory_budget; /* bytes between kernels; what does not fit is computed again. 0: no limit. ANNEAL_MEMORY_BUDGET=N */
 } an_settings;
 
 /* Those in force: as set, else as the environment says. */

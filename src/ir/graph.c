@@ -108,6 +108,16 @@ void *an_graph_table(an_graph *g, size_t size, size_t *nbytes)
     return an_mem_zalloc(g->ctx, *nbytes);
 }
 
+bool an_buffer_is_read(const an_graph *g, an_uop buffer)
+{
+    return an_graph_node(g, buffer.id)->is_read;
+}
+
+void an_buffer_note_read(an_graph *g, an_uop buffer)
+{
+    an_graph_node(g, buffer.id)->is_read = 1;
+}
+
 /* --- interning --------------------------------------------------------------------------------- */
 
 /* From contents only: sources by their hash, names by their text. Nodes with identity differ by it. */
@@ -181,6 +191,10 @@ an_uop an_graph_intern(an_graph *g, const an_node *fields, const an_uop *src)
         if (!table_grow(g)) return AN_UOP_NONE;
         i = n.hash & (g->table_cap - 1);
         while (g->table[i]) i = (i + 1) & (g->table_cap - 1);
+    }
+    for (uint32_t k = 0; k < n.nsrc; k++) {
+        an_node *from = an_graph_node(g, g->srcs.data[n.src + k].id);
+        if (from->op == AN_OP_BUFFER) from->is_read = 1;
     }
     g->srcs.len += n.nsrc;
     const uint32_t id = g->len++;

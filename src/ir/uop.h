@@ -78,7 +78,7 @@ typedef struct an_node {
     uint32_t rule;    /* an_rule_id that made it, 0 for none; not in the identity */
     uint32_t src;     /* first source, in graph->srcs */
     uint32_t shape;   /* in graph->shapes */
-    uint32_t pad;
+    uint32_t is_read; /* of a BUFFER: it is a source of some node, or noted as read; not in the identity */
     uint64_t arg;
     uint64_t hash;    /* structural: from contents of sources, not ids */
 } an_node;
@@ -153,6 +153,10 @@ an_uop an_idx_mul(an_graph *g, an_uop a, an_uop b);
  * quotient, where b divides a whatever the symbols are. */
 bool an_dim_divides(an_graph *g, an_uop a, an_uop b, an_uop *out);
 void an_dim_print(an_str *out, const an_graph *g, an_uop u); /* "n*4 + 1" */
+
+/* A BUFFER that no node has as a source, and that was not noted as read, is one that nothing can mean the contents of. */
+bool an_buffer_is_read(const an_graph *g, an_uop buffer);
+void an_buffer_note_read(an_graph *g, an_uop buffer);
 
 /* Nodes with identity: a fresh one at each call. */
 an_uop an_buffer_node(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank);

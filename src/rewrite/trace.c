@@ -162,6 +162,7 @@ an_trace_pass an_trace_get_pass(const an_trace *t, size_t i)
                            .depth = p->depth,
                            .nodes_in = p->nodes_in,
                            .nodes_out = p->nodes_out,
+                           .started = p->started,
                            .seconds = p->seconds,
                            .graph = p->graph,
                            .nfired = p->fired.len,

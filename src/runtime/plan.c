@@ -18,149 +18,33 @@ typedef struct import {
 
 static an_uop plan_buffer(import *im, an_uop user)
 {
+    user = an_version_now(im->from, im->plan->rt, user);
     const uint32_t known = an_idmap_get(&im->buffer_of, user.id);
     if (known) return (an_uop){known};
     const an_shape shape = an_uop_shape(im->from, user);
     an_uop dims[AN_RANK_MAX];
     for (uint32_t i = 0; i < shape.rank; i++) dims[i] = an_uop_import(im->to, im->from, shape.dims[i], NULL, NULL);
-    const an_bound b = {an_buffer_node(im->to, an_uop_dtype(im->from, user), dims, shape.rank), user};
+    const an_bound b = {.mine = an_buffer_node(im->to, an_uop_dtype(im->from, user), dims, shape.rank),
+                        .user = user,
+                        .storage = an_idmap_get(&im->plan->rt->storage_of, user.id) - 1,
+                        .first_write = SIZE_MAX};
     im->failed = im->failed || an_uop_is_none(b.mine) ||
                  !an_idmap_set(&im->buffer_of, an_graph_ctx(im->to), user.id, b.mine.id) ||
                  !an_vec_push(an_graph_ctx(im->to), im->bound, b);
     return b.mine;
 }
 
-/* --- results of plans before ------------------------------------------------------------------- */
-
-/* The latest write to a buffer that u reads. What comes of an ASSIGN is of that write: it does not change. */
-static an_status latest_write(an_plan *p, an_uop u, uint64_t *latest)
-{
-    an_ctx *ctx = an_graph_ctx(p->user);
-    an_uop_vec stack = {0};
-    an_idmap seen = {0};
-    an_status st = an_vec_push(ctx, &stack, u) ? AN_OK : AN_ERR_NOMEM;
-    *latest = 0;
-    while (stack.len && !st) {
-        const an_uop x = stack.data[--stack.len];
-        const an_op op = an_uop_op(p->user, x);
-        if (op == AN_OP_ASSIGN || an_idmap_get(&seen, x.id)) continue;
-        if (!an_idmap_set(&seen, ctx, x.id, 1)) st = AN_ERR_NOMEM;
-        const an_storage *s = op == AN_OP_BUFFER ? an_storage_of(p->rt, x) : NULL;
-        if (s && s->written > *latest) *latest = s->written;
-        const uint32_t n = op == AN_OP_BUFFER ? 0 : an_op_has(op, AN_TRAIT_MOVE) ? 1 : an_uop_nsrc(p->user, x);
-        for (uint32_t i = 0; i < n && !st; i++)
-            if (!an_vec_push(ctx, &stack, an_uop_src(p->user, x, i))) st = AN_ERR_NOMEM;
-    }
-    an_idmap_fini(&seen, ctx);
-    an_vec_fini(ctx, &stack);
-    return st;
-}
-
-/* Does the result of u, computed before, still mean what u means to the tensors asked for? It does if nothing that u reads
- * was written since, or if they are all as old as it is. */
-static an_status judge_done(an_plan *p, an_uop u)
-{
-    const uint32_t i = an_idmap_get(&p->rt->done_of, u.id);
-    if (!i || an_idmap_get(&p->usable, u.id)) return AN_OK;
-    const an_done d = p->rt->done.data[i - 1];
-    uint64_t latest = 0;
-    bool holds = an_uop_op(p->user, u) == AN_OP_ASSIGN || (p->oldest == d.read_at && p->newest == d.read_at);
-    if (!holds) {
-        const an_status st = latest_write(p, u, &latest);
-        if (st) return st;
-        holds = latest <= d.read_at;
-    }
-    return an_idmap_set(&p->usable, an_graph_ctx(p->user), u.id, holds ? 1 : 2) ? AN_OK : AN_ERR_NOMEM;
-}
-
-/* The result of u that a plan before computed, or NULL; judged already. */
-static const an_done *done_for(const an_plan *p, an_uop u)
-{
-    if (an_idmap_get(&p->usable, u.id) != 1) return NULL;
-    return &p->rt->done.data[an_idmap_get(&p->rt->done_of, u.id) - 1];
-}
-
+/* Everything was walked: no version that is read is stale. */
 static an_uop import_node(void *user, an_uop u)
 {
     import *im = user;
-    const an_done *done = done_for(im->plan, u);
-    if (done) return plan_buffer(im, done->buffer);
-    if (an_uop_op(im->from, u) == AN_OP_BUFFER) return plan_buffer(im, u);
-    return AN_UOP_NONE;
-}
-
-/* Every buffer that computing u would read still holds what it held at that epoch. Collects the ASSIGNs it would run. */
-static an_status check_fresh(an_plan *p, an_uop root, uint64_t epoch, an_idmap *seen)
-{
-    an_graph *g = p->user;
-    an_runtime *rt = p->rt;
-    an_uop_vec *assigns = &p->assigns;
-    an_ctx *ctx = an_graph_ctx(g);
-    an_uop_vec stack = {0};
-    an_status st = an_vec_push(ctx, &stack, root) ? AN_OK : AN_ERR_NOMEM;
-    while (stack.len && !st) {
-        const an_uop u = stack.data[--stack.len];
-        if (an_idmap_get(seen, u.id)) continue;
-        if (!an_idmap_set(seen, ctx, u.id, 1)) st = AN_ERR_NOMEM;
-        if (!st) st = judge_done(p, u);
-        if (st) break;
-        const an_done *done = done_for(p, u);
-        const an_op op = an_uop_op(g, u);
-        if (done || op == AN_OP_BUFFER) {
-            const an_uop b = done ? done->buffer : u;
-            const uint64_t as_of = done ? done->epoch : epoch;
-            const an_storage *s = an_storage_of(rt, b);
-            if (!s) {
-                st = an_fail(ctx, AN_ERR_INTERNAL, "plan: a buffer of the graph has no storage");
-            } else if (s->written > as_of) {
-                an_str shape;
-                an_str_init(&shape, ctx);
-                an_shape_print(&shape, g, an_uop_shape(g, b));
-                st = an_fail(ctx, AN_ERR_STALE,
-                             "a lazy tensor reads a buffer of shape %s that has been overwritten since the tensor was built; "
-                             "realize it before the write, or build it again",
-                             an_str_cstr(&shape));
-                an_str_fini(&shape);
-            }
-            continue;
-        }
-        if (op == AN_OP_ASSIGN && !an_vec_has(assigns, u) && !an_vec_push(ctx, assigns, u)) st = AN_ERR_NOMEM;
-        /* Dims are not read; the target of an ASSIGN is written, not read. */
-        uint32_t first = 0, end = an_uop_nsrc(g, u);
-        if (op == AN_OP_ASSIGN && an_uop_op(g, an_uop_src(g, u, 0)) == AN_OP_BUFFER) first = 1;
-        if (an_op_has(op, AN_TRAIT_MOVE)) end = 1;
-        if (op == AN_OP_ASSIGN) end = 2; /* its view says where */
-        for (uint32_t i = first; i < end && !st; i++)
-            if (!an_vec_push(ctx, &stack, an_uop_src(g, u, i))) st = AN_ERR_NOMEM;
-    }
-    an_vec_fini(ctx, &stack);
-    return st;
+    an_uop value = AN_UOP_NONE;
+    if (an_version_is_place(im->from, im->plan->rt, u)) return plan_buffer(im, u);
+    if (an_version_value(im->from, im->plan->rt, u, &value, NULL)) im->failed = true;
+    return an_uop_is_none(value) ? value : plan_buffer(im, value);
 }
 
 /* --- making ------------------------------------------------------------------------------------ */
-
-static an_status check_all(an_plan *p, const an_uop *uops, const uint64_t *epochs, size_t n)
-{
-    an_status st = AN_OK;
-    an_ctx *ctx = an_graph_ctx(p->user);
-    p->oldest = UINT64_MAX;
-    for (size_t i = 0; i < n; i++) {
-        if (epochs[i] < p->oldest) p->oldest = epochs[i];
-        if (epochs[i] != UINT64_MAX && epochs[i] > p->newest) p->newest = epochs[i];
-    }
-    for (size_t i = 0; i < n && !st; i++) {
-        if (an_uop_is_none(uops[i])) return an_fail(ctx, AN_ERR_ARG, "plan: tensor %zu is NULL", i);
-        bool again = false; /* an earlier one of the same epoch: one walk for all of them */
-        for (size_t k = 0; k < i && !again; k++) again = epochs[k] == epochs[i];
-        if (again) continue;
-        an_idmap seen = {0};
-        for (size_t k = i; k < n && !st; k++)
-            if (epochs[k] == epochs[i] && !an_uop_is_none(uops[k]) && an_uop_op(p->user, uops[k]) != AN_OP_BUFFER)
-                st = check_fresh(p, uops[k], epochs[i], &seen);
-        an_idmap_fini(&seen, ctx);
-    }
-    return st;
-}
 
 /* A buffer, or what is assigned to one. */
 static bool has_place(const an_graph *g, an_uop u)
@@ -188,42 +72,66 @@ static an_status import_roots(an_plan *p, const an_uop *uops, size_t n, an_uop_v
     return st;
 }
 
-static an_uop bound_user(const an_plan *p, an_uop mine)
+static an_bound *bound_of(const an_plan *p, an_uop mine)
 {
     for (size_t i = 0; i < p->bound.len; i++)
-        if (an_uop_eq(p->bound.data[i].mine, mine)) return p->bound.data[i].user;
-    return AN_UOP_NONE;
+        if (an_uop_eq(p->bound.data[i].mine, mine)) return &p->bound.data[i];
+    return NULL;
 }
 
+enum { PLACE_ALIGN = 256 }; /* of offsets: <anneal/backend.h> */
+
 /* Buffers for the roots in the user's graph; the rest are temporaries, placed in the arena. */
+/* The schedule in less memory. */
+static an_status fit(an_plan *p, const an_cost *cost, an_trace *trace)
+{
+    an_ctx *ctx = an_graph_ctx(p->user);
+    const an_settings settings = an_ctx_settings(ctx);
+    an_uop_vec fixed = {0};
+    an_status st = AN_OK;
+    if (settings.no_reuse) return AN_OK;
+    for (size_t i = 0; i < p->bound.len && !st; i++)
+        if (!an_vec_push(ctx, &fixed, p->bound.data[i].mine)) st = AN_ERR_NOMEM;
+    if (!st)
+        st = an_schedule_fit(p->graph, &p->schedule, fixed.data, fixed.len, cost, PLACE_ALIGN, settings.memory_budget, &p->nbytes_unplanned,
+                             trace);
+    an_vec_fini(ctx, &fixed);
+    return st;
+}
+
 static an_status place_buffers(an_plan *p, const an_uop *uops, size_t n)
 {
     an_ctx *ctx = an_graph_ctx(p->user);
     an_status st = AN_OK;
+    size_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         const an_uop mine = p->schedule.outputs.data[i];
-        an_uop user = bound_user(p, mine);
-        if (an_uop_is_none(user)) {
+        const an_bound *known = bound_of(p, mine);
+        an_uop user = known ? known->user : AN_UOP_NONE;
+        if (!known) {
             const an_shape shape = an_uop_shape(p->user, uops[i]);
             user = an_buffer_node(p->user, an_uop_dtype(p->user, uops[i]), shape.dims, shape.rank);
-            const an_bound b = {mine, user};
-            if (an_uop_is_none(user) || !an_vec_push(ctx, &p->bound, b) || !an_vec_push(ctx, &p->fresh, user)) return AN_ERR_NOMEM;
+            if (an_uop_is_none(user)) return AN_ERR_NOMEM;
             st = an_storage_bind(p->user, p->rt, user);
             if (st) return st;
+            const an_bound b = {.mine = mine, .user = user, .storage = (uint32_t)p->rt->storages.len - 1, .first_write = SIZE_MAX};
+            p->rt->storages.data[b.storage].is_empty = true;
+            if (!an_vec_push(ctx, &p->bound, b)) return AN_ERR_NOMEM;
         }
         if (!an_vec_push(ctx, &p->outputs, user)) return AN_ERR_NOMEM;
     }
     for (size_t c = 0; c < p->schedule.calls.len; c++)
         for (uint32_t b = 0; b < p->schedule.calls.data[c].nbuffers; b++) {
             const an_uop buf = p->schedule.calls.data[c].buffers[b];
-            if (!an_uop_is_none(bound_user(p, buf)) || an_idmap_get(&p->temp_of, buf.id)) continue;
+            if (bound_of(p, buf) || an_idmap_get(&p->temp_of, buf.id)) continue;
             if (!an_vec_push(ctx, &p->temps, buf) || !an_idmap_set(&p->temp_of, ctx, buf.id, (uint32_t)p->temps.len))
                 return AN_ERR_NOMEM;
         }
     p->offsets = an_mem_zalloc(ctx, p->temps.len * sizeof *p->offsets);
     if (!p->offsets) return AN_ERR_NOMEM;
-    st = an_plan_memory(p->graph, &p->schedule.calls, p->temps.data, p->temps.len, 256, p->offsets, &p->nbytes,
-                        &p->nbytes_unplanned);
+    st = an_plan_memory(p->graph, &p->schedule.calls, p->temps.data, p->temps.len, PLACE_ALIGN,
+                        an_ctx_settings(ctx).no_reuse, p->offsets, &p->nbytes, &sum);
+    if (an_ctx_settings(ctx).no_reuse) p->nbytes_unplanned = sum;
     /* Temporaries of no elements need a buffer to be in, too. */
     if (!st && p->temps.len) st = backend_of(p)->buffer_create(p->device, p->nbytes ? p->nbytes : 1, &p->arena);
     return st;
@@ -251,7 +159,12 @@ static an_status make_launches(an_plan *p)
                 p->buffers[at] = p->arena;
                 p->buffer_offsets[at] = p->offsets[temp - 1];
             } else {
-                p->buffers[at] = an_storage_of(p->rt, bound_user(p, call->buffers[b]))->buffer;
+                an_bound *bound = bound_of(p, call->buffers[b]);
+                p->buffers[at] = p->rt->storages.data[bound->storage].buffer;
+                if (!an_vec_push(ctx, &bound->at, (uint32_t)at)) return AN_ERR_NOMEM;
+                if (call->is_read[b]) bound->last_read = c;
+                if (call->is_written[b] && !bound->is_written) bound->first_write = c;
+                bound->is_written = bound->is_written || call->is_written[b];
             }
         }
     }
@@ -267,45 +180,93 @@ static an_status depends_on_symbol(an_graph *g, an_uop u, bool *yes)
     return st;
 }
 
-/* Remembers in the user's graph what the plan computes. */
-static an_status note_done(an_plan *p, const an_uop *uops, size_t n)
+static an_status add_result(an_plan *p, an_uop node, uint32_t storage)
 {
     an_ctx *ctx = an_graph_ctx(p->user);
-    for (size_t i = 0; i < n + p->assigns.len; i++) {
-        const an_uop u = i < n ? uops[i] : p->assigns.data[i - n];
-        if (an_uop_op(p->user, u) == AN_OP_BUFFER || done_for(p, u)) continue;
-        an_uop b = i < n ? p->outputs.data[i] : u;
-        while (an_uop_op(p->user, b) == AN_OP_ASSIGN) b = an_uop_src(p->user, b, 0);
-        bool varies = false; /* with a symbol: computed again whenever it is asked for */
-        if (p->symbols.len && an_uop_op(p->user, u) != AN_OP_ASSIGN && depends_on_symbol(p->user, u, &varies)) return AN_ERR_NOMEM;
-        if (varies) continue;
-        const an_done d = {u, b, UINT64_MAX, UINT64_MAX};
-        if (!an_vec_push(ctx, &p->rt->done, d) || !an_vec_push(ctx, &p->pending, (uint32_t)p->rt->done.len - 1) ||
-            !an_idmap_set(&p->rt->done_of, ctx, u.id, (uint32_t)p->rt->done.len))
-            return AN_ERR_NOMEM;
-    }
-    return AN_OK;
+    const an_computed r = {.node = node, .storage = storage};
+    /* Room in the maps, so that a run has nothing to allocate. */
+    return an_vec_push(ctx, &p->results, r) && an_idmap_set(&p->rt->result_of, ctx, node.id, an_idmap_get(&p->rt->result_of, node.id)) ?
+               AN_OK : AN_ERR_NOMEM;
 }
 
-/* Storages that a run writes: outputs and assigned buffers. */
+/* What the first run is to be remembered for: roots, and ASSIGNs, which from now on are this plan's to run. */
+static an_status note_results(an_plan *p, const an_uop *uops, size_t n)
+{
+    an_ctx *ctx = an_graph_ctx(p->user);
+    an_graph *g = p->user;
+    an_status st = AN_OK;
+    for (size_t i = 0; i < n && !st; i++) {
+        an_uop value = AN_UOP_NONE;
+        if (has_place(g, uops[i])) continue;
+        bool varies = false; /* with a symbol: computed again whenever it is asked for */
+        st = an_version_value(g, p->rt, uops[i], &value, NULL);
+        if (!st && p->symbols.len) st = depends_on_symbol(g, uops[i], &varies);
+        if (!st && !varies && an_uop_is_none(value)) st = add_result(p, uops[i], an_idmap_get(&p->rt->storage_of, p->outputs.data[i].id) - 1);
+    }
+    for (size_t i = 0; i < p->assigns.len && !st; i++) {
+        const an_uop u = p->assigns.data[i];
+        an_uop place = an_uop_src(g, u, 0);
+        while (!an_version_is_place(g, p->rt, place)) place = an_uop_src(g, place, 0);
+        st = add_result(p, u, an_idmap_get(&p->rt->storage_of, an_version_now(g, p->rt, place).id) - 1);
+        for (size_t k = 0; k < p->assigns.len; k++)
+            if (an_uop_eq(an_uop_src(g, p->assigns.data[k], 0), u)) p->results.data[p->results.len - 1].is_covered = true;
+    }
+    for (size_t i = 0; i < p->assigns.len && !st; i++)
+        if (!an_idmap_set(&p->rt->claimed, ctx, p->assigns.data[i].id, 1)) st = AN_ERR_NOMEM;
+    return st;
+}
+
+/* ASSIGNs of a plan that ran, or never will, are nobody's. */
+static void unclaim(an_plan *p)
+{
+    for (size_t i = 0; !p->has_run && i < p->assigns.len; i++)
+        if (an_idmap_get(&p->rt->claimed, p->assigns.data[i].id))
+            (void)an_idmap_set(&p->rt->claimed, an_graph_ctx(p->user), p->assigns.data[i].id, 0); /* there is room */
+}
+
+size_t an_plan_find(const an_plan *p, an_uop user)
+{
+    for (size_t i = 0; i < p->bound.len; i++)
+        if (an_uop_eq(p->bound.data[i].user, user)) return i;
+    return SIZE_MAX;
+}
+
+bool an_plan_is_captured(const an_plan *p, size_t i)
+{
+    return i < p->nreads && !an_storage_of(p->rt, p->bound.data[i].user)->is_stand_in;
+}
+
+void an_plan_rebind(an_plan *p, size_t i, uint32_t storage)
+{
+    an_bound *b = &p->bound.data[i];
+    if (b->storage == storage && (!b->at.len || p->buffers[b->at.data[0]])) return;
+    b->storage = storage;
+    for (size_t k = 0; k < b->at.len; k++) p->buffers[b->at.data[k]] = p->rt->storages.data[storage].buffer;
+}
+
+/* Bounds that a run writes: outputs and assigned buffers. */
 static an_status find_written(an_plan *p)
 {
-    an_ctx *ctx = an_graph_ctx(p->user);
-    for (size_t c = 0; c < p->ncalls; c++) {
-        const an_call *call = &p->schedule.calls.data[c];
-        for (uint32_t b = 0; b < call->nbuffers; b++) {
-            const an_uop user = bound_user(p, call->buffers[b]);
-            if (!call->is_written[b] || an_uop_is_none(user) || an_vec_has(&p->written, user)) continue;
-            if (!an_vec_push(ctx, &p->written, user)) return AN_ERR_NOMEM;
-        }
-    }
+    for (uint32_t i = 0; i < p->bound.len; i++)
+        if (p->bound.data[i].is_written && !an_vec_push(an_graph_ctx(p->user), &p->written, i)) return AN_ERR_NOMEM;
     return AN_OK;
 }
 
-an_status an_plan_build(an_graph *g, an_uop *uops, const uint64_t *epochs, size_t n, an_trace *trace, an_plan **out)
+static void profile_build(an_profile *profile, const an_trace *trace, size_t first, const an_plan *p)
+{
+    if (!trace || !an_trace_is_whole(trace)) an_profile_cut(profile);
+    for (size_t i = first; trace && i < an_trace_npasses(trace); i++) {
+        const an_trace_pass pass = an_trace_get_pass(trace, i);
+        an_profile_add(profile, (an_event){AN_EVENT_PASS, pass.name, pass.started, pass.seconds, 0, 0});
+    }
+    an_profile_add(profile, (an_event){AN_EVENT_COMPILE, "compile", an_clock() - p->times.compile, p->times.compile, 0, 0});
+}
+
+an_status an_plan_build(an_graph *g, an_uop *uops, size_t n, an_trace *trace, an_plan **out)
 {
     an_ctx *ctx = an_graph_ctx(g);
     an_uop_vec roots = {0};
+    an_trace *own = NULL;
     an_plan *p = an_mem_zalloc(ctx, sizeof *p);
     if (!p) return AN_ERR_NOMEM;
     p->user = g;
@@ -313,16 +274,21 @@ an_status an_plan_build(an_graph *g, an_uop *uops, const uint64_t *epochs, size_
     an_status st = p->rt ? an_graph_create(ctx, &p->graph) : an_ctx_status(ctx);
     if (st) goto done;
     p->device = p->rt->device;
+    an_profile *profile = an_profile_of(ctx);
+    if (profile && !trace) trace = own = an_trace_create(ctx); /* without it there are no passes in the profile */
     const double t = an_clock();
-    st = check_all(p, uops, epochs, n);
+    const size_t before = trace ? an_trace_npasses(trace) : 0;
+    st = an_version_walk(g, p->rt, uops, n, &p->assigns, &p->is_pending);
     if (!st) st = import_roots(p, uops, n, &roots);
     if (!st) st = an_plan_note_symbols(p, roots.data, roots.len);
     if (st) goto done;
+    p->nreads = p->bound.len;
     an_cost cost = an_cost_for(backend_of(p));
     cost.vector_nbytes = ((const an_device_base *)p->device)->vector_nbytes;
     cost.scratch_nbytes = ((const an_device_base *)p->device)->scratch_nbytes;
     cost.no_fuse = an_ctx_settings(ctx).no_fuse;
     st = an_schedule_make(p->graph, roots.data, roots.len, &cost, trace, &p->schedule);
+    if (!st) st = fit(p, &cost, trace);
     if (st) goto done;
     p->times.schedule = an_clock() - t;
     st = AN_ERR_NOMEM;
@@ -331,17 +297,19 @@ an_status an_plan_build(an_graph *g, an_uop *uops, const uint64_t *epochs, size_
     if (!p->kernels || !p->reused) goto done;
     st = an_programs_get(p->graph, p->device, &p->schedule.calls, trace, p->kernels, p->reused, &p->times.codegen,
                          &p->times.compile);
+    if (!st && profile) profile_build(profile, trace, before, p);
     if (!st) st = place_buffers(p, uops, n);
     if (!st) st = make_launches(p);
     if (!st) st = find_written(p);
     if (!st) st = an_plan_note_sizes(p);
-    if (!st) st = note_done(p, uops, n);
+    if (!st) st = note_results(p, uops, n);
     if (st) goto done;
     for (size_t i = 0; i < n; i++) uops[i] = p->outputs.data[i];
     *out = p;
     p = NULL;
 done:
     an_vec_fini(ctx, &roots);
+    an_trace_destroy(own);
     an_plan_destroy(p);
     return st;
 }
@@ -350,6 +318,8 @@ void an_plan_destroy(an_plan *p)
 {
     if (!p) return;
     an_ctx *ctx = an_graph_ctx(p->user);
+    unclaim(p);
+    for (size_t i = 0; i < p->bound.len; i++) an_vec_fini(ctx, &p->bound.data[i].at);
     if (p->arena) backend_of(p)->buffer_destroy(p->arena);
     an_mem_free(ctx, p->launches, p->ncalls * sizeof *p->launches);
     an_mem_free(ctx, p->buffers, p->nslots * sizeof *p->buffers);
@@ -362,13 +332,11 @@ void an_plan_destroy(an_plan *p)
     an_vec_fini(ctx, &p->assigns);
     an_vec_fini(ctx, &p->temps);
     an_vec_fini(ctx, &p->written);
-    an_vec_fini(ctx, &p->fresh);
-    an_vec_fini(ctx, &p->pending);
+    an_vec_fini(ctx, &p->results);
     an_vec_fini(ctx, &p->symbols);
     an_vec_fini(ctx, &p->conditions);
     an_vec_fini(ctx, &p->sized);
     an_idmap_fini(&p->temp_of, ctx);
-    an_idmap_fini(&p->usable, ctx);
     if (p->graph) an_schedule_fini(p->graph, &p->schedule);
     an_graph_destroy(p->graph);
     an_mem_free(ctx, p, sizeof *p);
@@ -376,11 +344,45 @@ void an_plan_destroy(an_plan *p)
 
 /* --- running ----------------------------------------------------------------------------------- */
 
+/* Is what the plan reads now what its nodes mean? Then the results are what they mean, too. */
+static bool reads_what_was_meant(const an_plan *p)
+{
+    bool same = !p->is_pending;
+    for (size_t i = 0; i < p->nreads && same; i++)
+        same = an_uop_eq(p->rt->storages.data[p->bound.data[i].storage].node, p->bound.data[i].user);
+    return same;
+}
+
+static void remember(an_plan *p, bool as_meant)
+{
+    an_ctx *ctx = an_graph_ctx(p->user);
+    if (p->has_run) return;
+    for (size_t i = p->nreads; i < p->bound.len; i++) p->rt->storages.data[p->bound.data[i].storage].is_empty = false;
+    unclaim(p);
+    p->has_run = true;
+    for (size_t i = 0; i < p->results.len; i++) {
+        const an_computed r = p->results.data[i];
+        const bool is_assign = an_uop_op(p->user, r.node) == AN_OP_ASSIGN;
+        an_uop version = p->rt->storages.data[r.storage].node;
+        if (!as_meant && !is_assign) continue;
+        if (r.is_covered) /* gone already: the version before it, which is stale */
+            for (version = r.node; an_uop_op(p->user, version) == AN_OP_ASSIGN;) version = an_uop_src(p->user, version, 0);
+        else
+            an_buffer_note_read(p->user, version);
+        (void)an_idmap_set(&p->rt->result_of, ctx, r.node.id, version.id); /* add_result made room */
+    }
+}
+
 an_status an_plan_run(an_plan *p)
 {
     an_status st = an_plan_begin(p);
     const an_backend *backend = backend_of(p);
+    an_profile *profile = an_profile_of(an_graph_ctx(p->user));
+    if (!st) st = an_runtime_refuse_capture(p->user, "an_plan_run");
     if (st) return st;
+    const bool as_meant = !p->has_run && reads_what_was_meant(p);
+    for (size_t i = 0; i < p->written.len && !st; i++)
+        st = an_version_next(p->user, p->rt, &p->rt->storages.data[p->bound.data[p->written.data[i]].storage]);
     for (size_t c = 0; c < p->ncalls && !st; c++) {
         const an_cached_kernel *k = p->kernels[c];
         int64_t vars[AN_KERNEL_VAR_MAX] = {0};
@@ -388,35 +390,28 @@ an_status an_plan_run(an_plan *p)
         for (uint32_t v = 0; v < k->kernel.nvars && !st; v++)
             st = an_plan_symbol(p, an_uop_name(k->graph, k->kernel.vars[v]), &vars[v]);
         launch.vars = vars;
+        const double t = profile ? an_clock() : 0;
         if (!st) st = backend->launch(k->program, &launch);
+        if (!st && profile) {
+            const an_call *call = &p->schedule.calls.data[c];
+            st = backend->wait(p->device);
+            an_profile_add(profile, (an_event){AN_EVENT_KERNEL, call->name, t, an_clock() - t, call->nbytes_read + call->nbytes_written, call->flops});
+        }
     }
-    for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].read_at = p->rt->epoch;
-    if (p->written.len) p->rt->epoch++;
-    for (size_t i = 0; i < p->written.len; i++)
-        if (p->has_run || !an_vec_has(&p->fresh, p->written.data[i]))
-            an_storage_of(p->rt, p->written.data[i])->written = p->rt->epoch;
-    p->has_run = true;
-    an_plan_end(p);
-    for (size_t i = 0; i < p->pending.len; i++) p->rt->done.data[p->pending.data[i]].epoch = p->rt->epoch;
-    p->pending.len = 0;
+    if (!st) an_plan_end(p);
+    if (!st) remember(p, as_meant);
     return st;
 }
 
-/* A run that failed has computed nothing, and written nothing that counts. */
-static void forget_pending(an_plan *p)
-{
-    for (size_t i = 0; i < p->pending.len; i++) /* each is there already: no memory is asked for */
-        (void)an_idmap_set(&p->rt->done_of, an_graph_ctx(p->user), p->rt->done.data[p->pending.data[i]].node.id, 0);
-    p->pending.len = 0;
-}
-
-an_status an_realize_uops(an_graph *g, an_uop *uops, const uint64_t *epochs, size_t n)
+an_status an_realize_uops(an_graph *g, an_uop *uops, size_t n)
 {
     an_plan *plan = NULL;
-    an_status st = an_runtime_check_bound(g, uops, n);
-    if (!st) st = an_plan_build(g, uops, epochs, n, NULL, &plan);
+    an_status st = an_runtime_refuse_capture(g, "an_realize");
+    if (!st) st = an_runtime_check_bound(g, uops, n);
+    if (!st) st = an_plan_build(g, uops, n, NULL, &plan);
+    if (!st && plan->is_pending)
+        st = an_fail(an_graph_ctx(g), AN_ERR_ARG, "a lazy tensor reads what a plan writes that has not run yet; run the plan first");
     if (!st) st = an_plan_run(plan);
-    if (st && plan) forget_pending(plan);
     an_plan_destroy(plan);
     return st;
 }

@@ -5,10 +5,20 @@
 #include "runtime/state.h"
 #include <anneal/plan.h>
 
-typedef struct an_bound { /* a BUFFER of the plan's graph and the one it stands for */
-    an_uop mine, user;
+typedef struct an_bound { /* a BUFFER of the plan's graph and the storage it stands for */
+    an_uop mine, user; /* user: the version when the plan was made */
+    uint32_t storage;  /* index into the runtime's; an_plan_rebind */
+    AN_VEC(uint32_t) at; /* where in an_plan.buffers */
+    bool is_written;
+    size_t last_read, first_write; /* calls; SIZE_MAX for first_write: none */
 } an_bound;
 typedef AN_VEC(an_bound) an_bound_vec;
+
+typedef struct an_computed { /* a node of the user's graph, and the storage that its value is in after a run */
+    an_uop node;
+    uint32_t storage;
+    bool is_covered; /* an ASSIGN that another of the plan goes on top of */
+} an_computed;
 
 typedef struct an_symbol_value {
     const char *name; /* in the plan's graph */
@@ -26,9 +36,9 @@ typedef struct an_condition {
 
 /* A bound buffer of symbolic shape, and its bytes at the values now. */
 typedef struct an_sized {
-    an_uop mine, user;
+    size_t bound;
     size_t nbytes;
-    bool is_read, is_written; /* is_read: what it held before the run */
+    bool is_read; /* what it held before the run */
 } an_sized;
 
 struct an_plan {
@@ -38,14 +48,13 @@ struct an_plan {
     an_device *device;
     an_schedule schedule;
     an_bound_vec bound;
-    an_idmap usable; /* node of the user's graph that was computed before: 1 its result still holds, 2 it does not */
-    uint64_t oldest, newest; /* epochs of the tensors asked for, but of those that read no buffer */
     an_uop_vec outputs; /* in the user's graph, one a tensor */
     an_uop_vec assigns; /* in the user's graph: what a run writes in place */
-    an_uop_vec written; /* BUFFERs of the user's graph that a run writes */
-    an_uop_vec fresh;   /* those of them that are the plan's own: its first run overwrites nothing there */
+    AN_VEC(uint32_t) written; /* bounds that a run writes */
+    size_t nreads;            /* bounds from there on are the plan's own outputs */
+    bool is_pending;          /* it reads what another plan has yet to write */
     bool has_run;
-    AN_VEC(uint32_t) pending; /* done records that get their epoch from the first run */
+    AN_VEC(an_computed) results; /* what the first run computes, to be remembered */
     an_uop_vec temps;
     an_idmap temp_of; /* BUFFER of the plan's graph -> 1 + index into temps */
     size_t *offsets;  /* of temps in the arena */
@@ -72,6 +81,13 @@ an_status an_plan_note_sizes(an_plan *p);
  * broken condition. */
 an_status an_plan_begin(an_plan *p);
 void an_plan_end(an_plan *p);
+
+/* The bound of a BUFFER of the user's graph, by the node it was when the plan was made; SIZE_MAX: the plan does not use it. */
+size_t an_plan_find(const an_plan *p, an_uop user);
+/* Bound i is a buffer that was there before the plan, and no stand-in. */
+bool an_plan_is_captured(const an_plan *p, size_t i);
+/* From now on storage takes the place of bound i. */
+void an_plan_rebind(an_plan *p, size_t i, uint32_t storage);
 
 /* The value a symbol is bound to. Errors: AN_ERR_ARG if it is not. */
 an_status an_plan_symbol(an_plan *p, const char *name, int64_t *value);

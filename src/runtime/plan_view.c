@@ -52,6 +52,33 @@ size_t an_plan_nbytes(const an_plan *p)
     return p->nbytes;
 }
 
+size_t an_plan_buffer_count(const an_plan *p)
+{
+    return p->temps.len + p->bound.len;
+}
+
+an_buffer_info an_plan_buffer(const an_plan *p, size_t i)
+{
+    if (i >= an_plan_buffer_count(p)) return (an_buffer_info){0};
+    const bool is_temp = i < p->temps.len;
+    const an_uop b = is_temp ? p->temps.data[i] : p->bound.data[i - p->temps.len].mine;
+    an_buffer_info info = {.name = "", .dtype = an_uop_dtype(p->graph, b), .is_temporary = is_temp, .offset = is_temp ? p->offsets[i] : 0};
+    (void)an_buffer_nbytes(p->graph, b, &info.nbytes); /* it was asked when the plan was made */
+    bool used = false;
+    for (size_t c = 0; c < p->ncalls; c++) {
+        const an_call *call = &p->schedule.calls.data[c];
+        for (uint32_t k = 0; k < call->nbuffers; k++) {
+            if (!an_uop_eq(call->buffers[k], b)) continue;
+            if (!used) info.first = c;
+            used = true;
+            info.last = c;
+            if (call->is_written[k] && !info.is_written) info.name = call->name;
+            info.is_written = info.is_written || call->is_written[k];
+        }
+    }
+    return info;
+}
+
 an_plan_times an_plan_time(const an_plan *p)
 {
     return p->times;

@@ -11,11 +11,18 @@ static bool is_off(const char *name)
     return value && strcmp(value, "0") == 0;
 }
 
+static uint64_t number(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? strtoull(value, NULL, 10) : 0;
+}
+
 an_settings an_ctx_settings(const an_ctx *ctx)
 {
     const an_settings *set = an_ctx_slot_get(ctx, AN_SLOT_SETTINGS);
     if (set) return *set;
-    return (an_settings){.no_fuse = is_off("ANNEAL_FUSE"), .no_opt = is_off("ANNEAL_OPT")};
+    return (an_settings){.no_fuse = is_off("ANNEAL_FUSE"), .no_opt = is_off("ANNEAL_OPT"), .no_reuse = is_off("ANNEAL_REUSE"),
+                         .memory_budget = number("ANNEAL_MEMORY_BUDGET")};
 }
 
 static void settings_destroy(an_ctx *ctx, void *data)

@@ -4,30 +4,24 @@
 
 #include "base/idmap.h"
 #include "runtime/runtime.h"
+#include <anneal/profile.h>
 #include <anneal/settings.h>
 
 typedef struct an_storage {
-    an_uop node; /* the BUFFER it is bound to */
+    an_uop node; /* the BUFFER of the version it holds now */
+    an_uop latest; /* the last ASSIGN made on it, run or not */
     an_buffer *buffer;
     size_t nbytes;     /* room: at the upper bounds of symbolic dims */
     size_t nbytes_now; /* of what it holds, by the values that its symbols had; AN_NBYTES_ANY: zeros, nothing was written yet */
-    uint64_t written;  /* epoch of the last write */
+    bool is_empty;     /* the output of a plan that has not run */
+    bool is_stand_in;  /* of an argument in a capture; buffer is NULL, or a copy */
 } an_storage;
 #define AN_NBYTES_ANY SIZE_MAX
 
-/* A node that a plan computed: its value is in buffer, untouched as long as that was last written at epoch or before.
- * UINT64_MAX while the plan has not run.
- *   read_at  the epoch whose contents of buffers it was computed from */
-typedef struct an_done {
-    an_uop node, buffer;
-    uint64_t epoch, read_at;
-} an_done;
-
-/* The last ASSIGN made on a buffer, run or not, and the epoch of the handle it was given to. */
-typedef struct an_latest {
-    an_uop assign;
-    uint64_t epoch;
-} an_latest;
+typedef struct an_at_end {
+    void (*fn)(void *data);
+    void *data;
+} an_at_end;
 
 typedef struct an_binding {
     const char *name; /* the graph's */
@@ -36,15 +30,14 @@ typedef struct an_binding {
 
 typedef struct an_runtime {
     an_device *device;
-    uint64_t epoch;
-    an_idmap storage_of; /* BUFFER node -> 1 + index into storages */
+    an_idmap storage_of; /* BUFFER node, of any version -> 1 + index into storages */
     AN_VEC(an_storage) storages;
-    an_idmap done_of; /* node -> 1 + index into done */
-    AN_VEC(an_done) done;
-    an_idmap latest_of; /* BUFFER -> 1 + index into latest */
-    AN_VEC(an_latest) latest;
     AN_VEC(an_binding) bindings; /* an_graph_bind */
     uint64_t bound_at;           /* how often it was called */
+    an_idmap result_of; /* node that was computed -> the BUFFER, of the version that was its value */
+    an_idmap claimed;   /* ASSIGN -> 1 while it belongs to a plan that has not run */
+    void *capture;
+    AN_VEC(an_at_end) at_end;
 } an_runtime;
 
 /* The graph's runtime, its device open; NULL with a sentence. */
@@ -52,6 +45,32 @@ an_runtime *an_runtime_of(an_graph *g);
 an_storage *an_storage_of(an_runtime *rt, an_uop buffer); /* NULL if u has none */
 /* Storage for a BUFFER node, zeroed. */
 an_status an_storage_bind(an_graph *g, an_runtime *rt, an_uop buffer);
+
+/* AN_ERR_ARG in a capture. */
+an_status an_runtime_refuse_capture(an_graph *g, const char *verb);
+/* The sentence for a stand-in that is used outside. */
+an_status an_runtime_refuse_stand_in(an_graph *g);
+
+/* --- versions (versions.c) ---------------------------------------------------------------------- */
+/* To be called before the contents of s change: what reads the version it holds is stale from then on.
+ * Errors: AN_ERR_NOMEM, and nothing has changed. */
+an_status an_version_next(an_graph *g, an_runtime *rt, an_storage *s);
+
+/* The version that the storage below a BUFFER, or a chain of ASSIGNs, holds now. */
+an_uop an_version_now(an_graph *g, an_runtime *rt, an_uop u);
+
+/* Whether u is a BUFFER, or an ASSIGN that a plan has taken on: as a target it is the place, whatever it holds. */
+bool an_version_is_place(an_graph *g, an_runtime *rt, an_uop u);
+
+/* Where the value of u is at hand, or AN_UOP_NONE if it is to be computed.
+ *   *pending  (may be NULL) set when it is what a plan will write that has not run yet
+ * Errors: AN_ERR_STALE when u is a version, or a write, that was overwritten. */
+an_status an_version_value(an_graph *g, an_runtime *rt, an_uop u, an_uop *value, bool *pending);
+
+/* What computing roots reads and does, each once: all the versions below them whose values are at hand are current.
+ *   assigns  (may be NULL) gets the ASSIGNs that are to run
+ *   *pending as above */
+an_status an_version_walk(an_graph *g, an_runtime *rt, const an_uop *roots, size_t n, an_uop_vec *assigns, bool *pending);
 
 /* --- kernel cache (programs.c) ------------------------------------------------------------------
  * Compiled kernels by structural key, for the life of the context. */
@@ -72,6 +91,12 @@ an_status an_runtime_check_write(an_graph *g, an_uop buffer, size_t nbytes);
 
 /* How many kernels were compiled in this context: for tests. */
 size_t an_programs_count(an_ctx *ctx);
+
+/* --- profiles (profile.c) ------------------------------------------------------------------------ */
+an_profile *an_profile_of(an_ctx *ctx); /* NULL: nothing is recorded */
+/* start is by an_clock; name is copied. p NULL is a no-op. */
+void an_profile_add(an_profile *p, an_event e);
+void an_profile_cut(an_profile *p); /* something could not be recorded */
 
 double an_clock(void); /* seconds, monotonic */
 

@@ -1,4 +1,4 @@
-/* storage.c - the buffers of a graph: binding, host copies, and the epochs that keep lazy reads truthful. */
+/* storage.c - the buffers of a graph: binding, and copies to and from the host. */
 #include "runtime/state.h"
 
 static const an_backend *backend_of(const an_device *dev)
@@ -10,14 +10,14 @@ static void runtime_destroy(an_graph *g, void *data)
 {
     an_runtime *rt = data;
     an_ctx *ctx = an_graph_ctx(g);
+    for (size_t i = 0; i < rt->at_end.len; i++) rt->at_end.data[i].fn(rt->at_end.data[i].data);
+    an_vec_fini(ctx, &rt->at_end);
     for (size_t i = 0; i < rt->storages.len; i++) backend_of(rt->device)->buffer_destroy(rt->storages.data[i].buffer);
     an_vec_fini(ctx, &rt->storages);
-    an_vec_fini(ctx, &rt->done);
-    an_vec_fini(ctx, &rt->latest);
     an_vec_fini(ctx, &rt->bindings);
-    an_idmap_fini(&rt->latest_of, ctx);
     an_idmap_fini(&rt->storage_of, ctx);
-    an_idmap_fini(&rt->done_of, ctx);
+    an_idmap_fini(&rt->result_of, ctx);
+    an_idmap_fini(&rt->claimed, ctx);
     an_mem_free(ctx, rt, sizeof *rt);
 }
 
@@ -67,7 +67,7 @@ an_storage *an_storage_of(an_runtime *rt, an_uop buffer)
 an_status an_storage_bind(an_graph *g, an_runtime *rt, an_uop buffer)
 {
     an_ctx *ctx = an_graph_ctx(g);
-    an_storage s = {.node = buffer}; /* its first contents are no overwriting: nothing has read it yet */
+    an_storage s = {.node = buffer};
     if (!an_buffer_nbytes(g, buffer, &s.nbytes)) return an_ctx_status(ctx);
     s.nbytes_now = an_shape_static(g, an_uop_shape(g, buffer), NULL) ? s.nbytes : AN_NBYTES_ANY;
     if (!an_vec_reserve(ctx, &rt->storages, 1)) return AN_ERR_NOMEM;
@@ -94,60 +94,15 @@ an_uop an_runtime_from_host(an_graph *g, an_dtype dtype, const int64_t *dims, ui
     return b;
 }
 
-uint64_t an_runtime_epoch(an_graph *g)
-{
-    const an_runtime *rt = an_graph_runtime(g);
-    return rt ? rt->epoch : 0;
-}
-
-static an_uop place_of(const an_graph *g, an_uop u)
-{
-    while (an_uop_op(g, u) == AN_OP_ASSIGN) u = an_uop_src(g, u, 0);
-    return u;
-}
-
-an_uop an_runtime_resolve(an_graph *g, an_uop u, uint64_t *epoch)
-{
-    const an_runtime *rt = an_graph_runtime(g);
-    if (!rt || an_uop_is_none(u) || (an_uop_op(g, u) != AN_OP_ASSIGN && an_uop_op(g, u) != AN_OP_BUFFER)) return u;
-    const an_uop place = place_of(g, u);
-    const uint32_t last = an_idmap_get(&rt->latest_of, place.id);
-    if (!last) return u;
-    const an_latest now = rt->latest.data[last - 1];
-    const bool ran = an_idmap_get(&rt->done_of, now.assign.id) != 0;
-    const an_uop is = ran ? place : now.assign;
-    if (epoch) *epoch = ran ? UINT64_MAX : now.epoch;
-    return is;
-}
-
-an_status an_runtime_note_assign(an_graph *g, an_uop assign, uint64_t epoch)
-{
-    an_ctx *ctx = an_graph_ctx(g);
-    an_runtime *rt = runtime_state(g);
-    if (!rt) return AN_ERR_NOMEM;
-    const an_latest now = {assign, epoch};
-    const an_uop place = place_of(g, assign);
-    const uint32_t known = an_idmap_get(&rt->latest_of, place.id);
-    if (known) {
-        rt->latest.data[known - 1] = now;
-        return AN_OK;
-    }
-    const bool ok = an_vec_push(ctx, &rt->latest, now) && an_idmap_set(&rt->latest_of, ctx, place.id, (uint32_t)rt->latest.len);
-    return ok ? AN_OK : AN_ERR_NOMEM;
-}
-
-bool an_runtime_is_bound(an_graph *g, an_uop u)
-{
-    an_runtime *rt = an_graph_runtime(g);
-    return rt && !an_uop_is_none(u) && an_storage_of(rt, u);
-}
-
 static an_status find(an_graph *g, an_uop buffer, const char *verb, an_runtime **rt, an_storage **s)
 {
     *rt = an_runtime_of(g);
     if (!*rt) return an_ctx_status(an_graph_ctx(g));
-    *s = an_storage_of(*rt, an_uop_op(g, buffer) == AN_OP_BUFFER ? buffer : an_runtime_resolve(g, buffer, NULL));
+    const an_status st = an_runtime_refuse_capture(g, verb);
+    if (st) return st;
+    *s = an_version_is_place(g, *rt, buffer) ? an_storage_of(*rt, an_version_now(g, *rt, buffer)) : NULL;
     if (!*s) return an_fail(an_graph_ctx(g), AN_ERR_ARG, "%s: the tensor has no buffer yet; realize it first", verb);
+    if ((*s)->is_stand_in) return an_runtime_refuse_stand_in(g);
     return AN_OK;
 }
 
@@ -164,8 +119,15 @@ an_status an_runtime_read(an_graph *g, an_uop buffer, void *dst, size_t nbytes)
     an_status st = find(g, buffer, "read", &rt, &s);
     size_t have = 0;
     if (!st) st = check_size(g, an_runtime_nbytes(g, s->node, &have) ? have : s->nbytes, nbytes, "read");
-    if (st || nbytes == 0) return st;
-    return backend_of(rt->device)->read(s->buffer, 0, dst, nbytes);
+    if (st) return st;
+    if (s->is_empty)
+        return an_fail(an_graph_ctx(g), AN_ERR_ARG, "read: the plan that computes the tensor has not run yet; run it first");
+    if (nbytes == 0) return AN_OK;
+    an_profile *profile = an_profile_of(an_graph_ctx(g));
+    const double t = profile ? an_clock() : 0;
+    st = backend_of(rt->device)->read(s->buffer, 0, dst, nbytes);
+    if (profile) an_profile_add(profile, (an_event){AN_EVENT_TRANSFER, "read", t, an_clock() - t, (double)nbytes, 0});
+    return st;
 }
 
 an_status an_runtime_write(an_graph *g, an_uop buffer, const void *src, size_t nbytes)
@@ -177,8 +139,12 @@ an_status an_runtime_write(an_graph *g, an_uop buffer, const void *src, size_t n
     const bool is_static = an_shape_static(g, an_uop_shape(g, s->node), NULL);
     st = is_static ? check_size(g, s->nbytes, nbytes, "write") : an_runtime_check_write(g, s->node, nbytes);
     if (st) return st;
-    if (nbytes) st = backend_of(rt->device)->write(s->buffer, 0, src, nbytes);
+    st = an_version_next(g, rt, s);
+    an_profile *profile = an_profile_of(an_graph_ctx(g));
+    const double t = profile ? an_clock() : 0;
+    if (!st && nbytes) st = backend_of(rt->device)->write(s->buffer, 0, src, nbytes);
+    if (profile && !st) an_profile_add(profile, (an_event){AN_EVENT_TRANSFER, "write", t, an_clock() - t, (double)nbytes, 0});
     if (!st) s->nbytes_now = nbytes;
-    if (!st) s->written = ++rt->epoch;
+    if (!st) s->is_empty = false;
     return st;
 }

@@ -269,9 +269,9 @@ static bool reads_first(const an_plan *p, an_uop mine)
 an_status an_plan_note_sizes(an_plan *p)
 {
     for (size_t i = 0; p->symbols.len && i < p->bound.len; i++) {
-        const an_bound b = p->bound.data[i];
-        if (an_shape_static(p->graph, an_uop_shape(p->graph, b.mine), NULL)) continue;
-        const an_sized s = {b.mine, b.user, 0, !an_vec_has(&p->fresh, b.user) && reads_first(p, b.mine), an_vec_has(&p->written, b.user)};
+        const an_uop mine = p->bound.data[i].mine;
+        if (an_shape_static(p->graph, an_uop_shape(p->graph, mine), NULL)) continue;
+        const an_sized s = {i, 0, i < p->nreads && reads_first(p, mine)};
         if (!an_vec_push(an_graph_ctx(p->user), &p->sized, s)) return AN_ERR_NOMEM;
     }
     return AN_OK;
@@ -328,7 +328,7 @@ static an_status check_values(an_plan *p)
     }
     for (size_t i = 0; i < p->sized.len; i++) {
         an_sized *s = &p->sized.data[i];
-        const an_status st = shape_nbytes(p->graph, s->mine, plan_lookup, p, &s->nbytes, &unbound);
+        const an_status st = shape_nbytes(p->graph, p->bound.data[s->bound].mine, plan_lookup, p, &s->nbytes, &unbound);
         if (st) return st;
     }
     return AN_OK;
@@ -345,11 +345,11 @@ an_status an_plan_begin(an_plan *p)
     }
     for (size_t i = 0; i < p->sized.len; i++) {
         const an_sized *s = &p->sized.data[i];
-        const an_storage *have = an_storage_of(p->rt, s->user);
+        const an_storage *have = &p->rt->storages.data[p->bound.data[s->bound].storage];
         if (!s->is_read || have->nbytes_now == AN_NBYTES_ANY || have->nbytes_now == s->nbytes) continue;
         an_str text;
         an_str_init(&text, an_graph_ctx(p->user));
-        an_shape_print(&text, p->graph, an_uop_shape(p->graph, s->mine));
+        an_shape_print(&text, p->graph, an_uop_shape(p->graph, p->bound.data[s->bound].mine));
         an_str_printf(&text, " was last written with %zu bytes, but has %zu with ", have->nbytes_now, s->nbytes);
         put_values(&text, p);
         const an_status st = an_fail(an_graph_ctx(p->user), AN_ERR_ARG, "a buffer of shape %s; write it again first", an_str_cstr(&text));
@@ -361,6 +361,8 @@ an_status an_plan_begin(an_plan *p)
 
 void an_plan_end(an_plan *p)
 {
-    for (size_t i = 0; i < p->sized.len; i++)
-        if (p->sized.data[i].is_written) an_storage_of(p->rt, p->sized.data[i].user)->nbytes_now = p->sized.data[i].nbytes;
+    for (size_t i = 0; i < p->sized.len; i++) {
+        const an_bound *b = &p->bound.data[p->sized.data[i].bound];
+        if (b->is_written) p->rt->storages.data[b->storage].nbytes_now = p->sized.data[i].nbytes;
+    }
 }

@@ -59,7 +59,7 @@ static size_t lowest_offset(const life *lives, size_t n, const life *want)
     return offset;
 }
 
-an_status an_plan_memory(an_graph *g, const an_call_vec *calls, const an_uop *buffers, size_t n, size_t align,
+an_status an_plan_memory(an_graph *g, const an_call_vec *calls, const an_uop *buffers, size_t n, size_t align, bool no_reuse,
                          size_t *offsets, size_t *nbytes, size_t *nbytes_sum)
 {
     an_ctx *ctx = an_graph_ctx(g);
@@ -85,6 +85,10 @@ an_status an_plan_memory(an_graph *g, const an_call_vec *calls, const an_uop *bu
             l->used = true;
             l->last = c;
         }
+    for (size_t i = 0; no_reuse && i < n; i++) {
+        lives[i].first = 0;
+        lives[i].last = calls->len;
+    }
     for (size_t round = 0; round < n; round++) {
         life *best = NULL;
         for (size_t i = 0; i < n; i++)

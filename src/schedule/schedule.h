@@ -54,9 +54,18 @@ an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, cons
 void an_schedule_fini(an_graph *g, an_schedule *s);
 
 /* Where each temporary lives in one shared arena: offsets by liveness over the calls, multiples of align.
+ *   no_reuse   each has memory of its own
  *   buffers/n  the temporaries; offsets[i] is filled in; *nbytes is the arena's size, *nbytes_sum without reuse */
-an_status an_plan_memory(an_graph *g, const an_call_vec *calls, const an_uop *buffers, size_t n, size_t align,
+an_status an_plan_memory(an_graph *g, const an_call_vec *calls, const an_uop *buffers, size_t n, size_t align, bool no_reuse,
                          size_t *offsets, size_t *nbytes, size_t *nbytes_sum);
+
+/* Puts the calls into an order in which the temporaries take less memory and, where the arena still takes more than budget bytes
+ * (0: no limit), makes calls again instead of keeping what they gave, those that cost the least time for their bytes first (fit.c).
+ *   fixed  buffers that are the caller's; they and the outputs are no temporaries
+ *   *nbytes_sum  of the temporaries, each with its own memory, before
+ * Errors: AN_ERR_NOMEM; AN_ERR_LIMIT when the budget cannot be met. */
+an_status an_schedule_fit(an_graph *g, an_schedule *s, const an_uop *fixed, size_t nfixed, const an_cost *cost, size_t align,
+                          size_t budget, size_t *nbytes_sum, an_trace *trace);
 
 /* Bytes of a BUFFER node, by the upper bounds of symbolic dims. False on overflow, with the sentence in the context. */
 bool an_buffer_nbytes(an_graph *g, an_uop buffer, size_t *nbytes);

@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 
 #include "autodiff/autodiff.h"
+#include "runtime/runtime.h"
 #include <anneal/grad.h>
 
 static an_status check(an_ctx *ctx, an_tensor *y, an_tensor *cotangent, an_tensor *const *wrt, size_t n)
@@ -54,6 +55,8 @@ an_status an_backward_from(an_tensor *y, an_tensor *cotangent, an_tensor *const 
                                       "is no longer known; differentiate first, then realize");
         goto done;
     }
+    st = an_runtime_check(g, an_tensor_node(y)); /* else wrt may be a newer version than the loss reads, with gradients of zero */
+    if (st) goto done;
     an_uop *grad = nodes.data + n;
     st = an_backward_uops(g, an_tensor_node(y), cotangent ? an_tensor_node(cotangent) : AN_UOP_NONE, nodes.data, n,
                           grad);

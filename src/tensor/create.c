@@ -4,10 +4,18 @@
 
 #include <math.h>
 
+an_tensor *an_tensor_place(an_graph *g, an_dtype dtype, const int64_t *dims, uint32_t rank, const void *data)
+{
+    return an_tensor_wrap(g, an_runtime_from_host(g, dtype, dims, rank, data), NULL, 0);
+}
+
 an_tensor *an_tensor_from_host(an_graph *g, an_dtype dtype, const int64_t *dims, uint32_t rank, const void *data)
 {
     if (!an_check_dtype(g, __func__, dtype) || !an_check_dims(g, __func__, dtype, dims, rank)) return NULL;
-    return an_tensor_wrap(g, an_runtime_from_host(g, dtype, dims, rank, data), NULL, 0);
+    if (an_runtime_capture(g))
+        return an_tensor_fail(g, AN_ERR_ARG, "%s: a function is being captured, and its replays would see the data of now; make the tensor "
+                              "before, or an argument", __func__);
+    return an_tensor_place(g, dtype, dims, rank, data);
 }
 
 /* c, a rank-0 constant, stretched to dims. */

@@ -8,25 +8,20 @@
 
 an_uop an_tensor_node(an_tensor *x)
 {
-    x->uop = an_runtime_resolve(x->graph, x->uop, &x->epoch);
-    return x->uop;
+    return x->uop = an_runtime_resolve(x->graph, x->uop);
 }
 
 an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, size_t n)
 {
+    for (size_t i = 0; i < n; i++)
+        if (!operands[i]) return NULL;
     if (an_uop_is_none(u)) return NULL;
     /* Only its own handle stands for a place; any other for what the place holds now. */
     if (n && (an_uop_op(g, u) == AN_OP_BUFFER || an_uop_op(g, u) == AN_OP_ASSIGN)) u = an_uop_same(g, u);
     if (an_uop_is_none(u)) return NULL;
     an_tensor *t = an_graph_alloc(g, sizeof *t);
     if (!t) return NULL;
-    *t = (an_tensor){.graph = g, .uop = u, .epoch = UINT64_MAX};
-    for (size_t i = 0; i < n; i++) {
-        uint64_t epoch = operands[i]->epoch;
-        /* A buffer is always current as a handle; what is built from it means its contents of now. */
-        if (an_uop_op(g, operands[i]->uop) == AN_OP_BUFFER) epoch = an_runtime_epoch(g);
-        if (epoch < t->epoch) t->epoch = epoch;
-    }
+    *t = (an_tensor){.graph = g, .uop = u};
     return t;
 }
 
@@ -64,7 +59,7 @@ an_graph *an_tensor_graph(const an_tensor *x)
 
 an_uop an_tensor_uop(const an_tensor *x)
 {
-    return x ? an_runtime_resolve(x->graph, x->uop, NULL) : AN_UOP_NONE;
+    return x ? an_runtime_resolve(x->graph, x->uop) : AN_UOP_NONE;
 }
 
 an_dtype an_tensor_dtype(const an_tensor *x)

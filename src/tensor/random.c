@@ -63,6 +63,11 @@ void an_threefry2x32_nodes(an_graph *g, const an_uop key[2], const an_uop counte
 
 an_rng *an_rng_from_seed(an_graph *g, uint64_t seed)
 {
+    if (an_runtime_capture(g)) {
+        an_tensor_fail(g, AN_ERR_ARG, "%s: a function is being captured; make the generator before: its replays go on with it, they do not begin "
+                       "anew", __func__);
+        return NULL;
+    }
     an_rng *rng = an_graph_alloc(g, sizeof *rng);
     if (rng) *rng = (an_rng){g, {(uint32_t)seed, (uint32_t)(seed >> 32)}, 0};
     return rng;
@@ -82,7 +87,7 @@ static bool draw(an_rng *rng, const char *call, an_dtype dtype, const int64_t *d
     }
     uint32_t state[3] = {0};
     an_threefry(rng->seed, (uint32_t[]){rng->draws, 0}, state);
-    an_tensor *before = an_tensor_from_host(g, AN_U32, AN_DIMS(3), state);
+    an_tensor *before = an_tensor_place(g, AN_U32, AN_DIMS(3), state);
     if (!before) return false;
     an_tensor *third = an_cast(an_eq_scalar(an_iota_along(before, AN_I32, 0), 2), AN_U32);
     an_tensor *after = an_add(before, third);

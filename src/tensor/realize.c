@@ -51,9 +51,8 @@ an_status an_realize(an_tensor *const *tensors, size_t n)
     an_status st = AN_ERR_NOMEM;
     size_t todo = 0;
     an_uop *uops = an_mem_alloc(ctx, n * sizeof *uops);
-    uint64_t *epochs = an_mem_alloc(ctx, n * sizeof *epochs);
     an_tensor **lazy = an_mem_alloc(ctx, n * sizeof *lazy);
-    if (!uops || !epochs || !lazy) goto done;
+    if (!uops || !lazy) goto done;
     for (size_t i = 0; i < n; i++) {
         an_tensor *x = tensors[i];
         if (x->graph != g) {
@@ -63,18 +62,13 @@ an_status an_realize(an_tensor *const *tensors, size_t n)
         const an_uop u = an_tensor_node(x);
         if (an_runtime_is_bound(g, u)) continue;
         uops[todo] = u;
-        epochs[todo] = x->epoch;
         lazy[todo++] = x;
     }
     if (!an_tensor_separate(lazy, uops, todo)) goto done;
-    st = todo ? an_realize_uops(g, uops, epochs, todo) : AN_OK;
-    for (size_t i = 0; i < todo && !st; i++) {
-        lazy[i]->uop = uops[i];
-        lazy[i]->epoch = UINT64_MAX;
-    }
+    st = todo ? an_realize_uops(g, uops, todo) : AN_OK;
+    for (size_t i = 0; i < todo && !st; i++) lazy[i]->uop = uops[i];
 done:
     an_mem_free(ctx, uops, n * sizeof *uops);
-    an_mem_free(ctx, epochs, n * sizeof *epochs);
     an_mem_free(ctx, lazy, n * sizeof *lazy);
     return st;
 }
@@ -89,7 +83,7 @@ static bool loses_kind(an_dtype value, an_dtype dtype)
 }
 
 /* The movement nodes from u down to a place, the last one made first, and the place, as it is now; false with a sentence. */
-static bool view_of(an_tensor *target, an_uop u, an_uop_vec *chain, an_uop *place, uint64_t *epoch)
+static bool view_of(an_tensor *target, an_uop u, an_uop_vec *chain, an_uop *place)
 {
     an_graph *g = target->graph;
     for (; an_op_has(an_uop_op(g, u), AN_TRAIT_MOVE); u = an_uop_src(g, u, 0)) {
@@ -104,7 +98,7 @@ static bool view_of(an_tensor *target, an_uop u, an_uop_vec *chain, an_uop *plac
         fail(target, AN_ERR_ARG, "an_assign", "the target has no buffer to write into; an_realize it first");
         return false;
     }
-    *place = an_runtime_resolve(g, u, epoch);
+    *place = an_runtime_resolve(g, u);
     return true;
 }
 
@@ -132,30 +126,22 @@ an_status an_assign(an_tensor *target, an_tensor *value)
         return an_fail(ctx, AN_ERR_DTYPE, "%s: a value of %s into a target of %s: an_cast says that it is meant",
                        __func__, an_dtype_name(an_tensor_dtype(value)), an_dtype_name(d));
     const an_shape shape = an_tensor_shape(target);
-    uint64_t epoch = UINT64_MAX;
     an_uop place = AN_UOP_NONE, view = AN_UOP_NONE;
     an_uop_vec chain = {0};
     an_status st = AN_ERR_NOMEM;
-    if (!view_of(target, to, &chain, &place, &epoch)) goto done;
+    if (!view_of(target, to, &chain, &place)) goto done;
     an_tensor *v = an_cast(an_tensor_stretch(value, __func__, shape.dims, shape.rank), d);
     if (!v) goto done;
     if (chain.len) {
         view = view_over(g, &chain, place);
         if (an_uop_is_none(view)) goto done;
-    } else {
-        epoch = target->epoch;
     }
     const an_uop u = an_assign_node(g, place, an_tensor_node(v), view);
     const an_uop after = view_over(g, &chain, u);
     if (an_uop_is_none(u) || an_uop_is_none(after)) goto done;
-    /* What the write is made of is of now, or older where value is. */
-    const uint64_t now = an_runtime_epoch(g);
-    if (an_uop_op(g, place) == AN_OP_BUFFER || now < epoch) epoch = now;
-    if (v->epoch < epoch) epoch = v->epoch;
-    st = an_runtime_note_assign(g, u, epoch);
-    if (st) goto done;
+    if (!an_jit_note_assign(target, place, u)) goto done;
     target->uop = after;
-    target->epoch = epoch;
+    st = AN_OK;
 done:
     an_vec_fini(ctx, &chain);
     return st && an_ctx_status(ctx) ? an_ctx_status(ctx) : st;
@@ -179,7 +165,7 @@ an_status an_tensor_read(an_tensor *x, void *dst, size_t nbytes)
     if (!x) return AN_ERR_ARG;
     const bool is_static = an_shape_static(x->graph, an_tensor_shape(x), NULL);
     an_status st = is_static ? check_nbytes(x, __func__, nbytes) : AN_OK;
-    if (!st) st = an_realize(&x, 1);
+    if (!st && !an_runtime_is_bound(x->graph, an_tensor_node(x))) st = an_realize(&x, 1); /* else nothing is allocated */
     if (!st && !is_static) st = check_nbytes(x, __func__, nbytes); /* known when it is computed */
     if (!st) st = an_runtime_read(x->graph, an_tensor_node(x), dst, nbytes);
     return st;

@@ -6,18 +6,16 @@
 #include <anneal/tensor.h>
 
 /* Lives in the graph's arena.
- *   uop    the node it stands for; an_realize, an_assign and plans replace it
- *   epoch  the count of in-place writes at which the values it reads are to be taken (runtime/runtime.h): the least of
- *          its operands'. UINT64_MAX: always current, for it reads no buffer, or is one */
+ *   uop  the node it stands for; an_realize, an_assign and plans replace it. A BUFFER (or an ASSIGN) only in the handle of
+ *        that place: it then means whatever the place holds now (runtime/runtime.h) */
 struct an_tensor {
     an_graph *graph;
     an_uop uop;
-    uint64_t epoch;
 };
 
 /* --- handles (handle.c) ------------------------------------------------------------------------------------------ */
 
-/* A handle for node u, built now from the n operands. NULL if u is none. */
+/* A handle for node u, built from the n operands; without any, u may be a place. NULL if u is none or an operand NULL. */
 an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, size_t n);
 an_tensor *an_tensor_wrap1(an_tensor *x, an_uop u); /* of one operand */
 /* A handle of its own for x's values: what a call returns that has nothing to do. Were it x itself, a write into x would be
@@ -25,6 +23,9 @@ an_tensor *an_tensor_wrap1(an_tensor *x, an_uop u); /* of one operand */
 an_tensor *an_tensor_same(an_tensor *x);
 /* Equal nodes of different handles become different nodes, so that each gets a buffer. False when memory is out. */
 bool an_tensor_separate(an_tensor *const *tensors, an_uop *uops, size_t n);
+
+/* A tensor in a buffer, as an_tensor_from_host, in a capture as well. */
+an_tensor *an_tensor_place(an_graph *g, an_dtype dtype, const int64_t *dims, uint32_t rank, const void *data);
 
 /* The node x stands for at present: of an in-place write that has run, the buffer. */
 an_uop an_tensor_node(an_tensor *x);
@@ -118,6 +119,12 @@ double an_dtype_greatest(an_dtype dtype);
 an_uop an_iota_node(an_graph *g, an_dtype dtype, an_uop n);
 /* 0..dims[axis]-1 along axis of a tensor of x's rank: shape (1, .., n, .., 1), so that it broadcasts against x. */
 an_tensor *an_iota_along(an_tensor *x, an_dtype dtype, uint32_t axis);
+
+/* --- captured functions (jit.c) ---------------------------------------------------------------------------------- */
+
+/* assign, made on place, is what target and the place stand for from now on; a capture that is on can take it back. False, and
+ * nothing has changed, when memory is out. */
+bool an_jit_note_assign(an_tensor *target, an_uop place, an_uop assign);
 
 /* --- random (random.c) ------------------------------------------------------------------------------------------- */
 

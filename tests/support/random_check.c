@@ -3,6 +3,7 @@
 #include "random_program.h"
 
 #include <anneal/device.h>
+#include <anneal/jit.h>
 #include <anneal/plan.h>
 
 #include <math.h>
@@ -15,14 +16,19 @@
 typedef struct way {
     const char *name, *device;
     an_settings settings;
+    bool is_replayed; /* captured by a jit, with the inputs as its arguments */
 } way;
 
 static const way ways[] = {
-    {"interp", "interp", {0}},
-    {"interp, no fusion", "interp", {.no_fuse = true}},
-    {"interp, no optimisation", "interp", {.no_opt = true}},
-    {"cpu", "cpu", {0}},
-    {"cpu, no fusion", "cpu", {.no_fuse = true}},
+    {"interp", "interp", {0}, false},
+    {"interp, no fusion", "interp", {.no_fuse = true}, false},
+    {"interp, no optimisation", "interp", {.no_opt = true}, false},
+    {"cpu", "cpu", {0}, false},
+    {"cpu, no fusion", "cpu", {.no_fuse = true}, false},
+    {"cpu, memory not reused", "cpu", {.no_reuse = true}, false},
+    {"cpu, replayed", "cpu", {0}, true},
+    {"interp, replayed", "interp", {0}, true},
+    {"cpu, replayed, no fusion, memory not reused", "cpu", {.no_fuse = true, .no_reuse = true}, true},
 };
 enum { WAYS = sizeof ways / sizeof *ways, LAB_USES = 200 };
 
@@ -206,6 +212,86 @@ static bool check_way(an_ctx *ctx, const way *w, const random_program *p, const 
     return ok;
 }
 
+/* --- replayed ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tensors {
+    an_tensor *v[RANDOM_CALLS];
+} tensors;
+
+/* The program over its inputs. */
+static an_status program(void *user, an_graph *g, const void *args, void *results)
+{
+    const random_program *p = user;
+    tensors made = *(const tensors *)args;
+    for (int i = 0; i < p->n; i++) {
+        if (p->call[i].op != RANDOM_INPUT) made.v[i] = random_apply(g, p, i, made.v);
+        if (!made.v[i]) return an_ctx_status(an_graph_ctx(g));
+    }
+    *(tensors *)results = made;
+    return AN_OK;
+}
+
+/* Three calls of a jit on the same inputs, what it wrote into them taken back in between: the second into results of its own, the
+ * third into those of the first. The first against the oracle, the others against the first, bit for bit. */
+static bool check_replay(an_ctx *ctx, const way *w, const random_program *p, const build *oracle, evaluation *ev, random_verdict *out)
+{
+    enum { CALLS = 3 };
+    random_program lazy = *p;
+    lazy.lazy = true;
+    an_graph *g = NULL;
+    an_jit *jit = NULL;
+    an_jit_slot in[RANDOM_CALLS], result[RANDOM_CALLS];
+    size_t nin = 0, nresults = 0;
+    tensors args = {{NULL}}, results[2] = {{{NULL}}};
+    unsigned char *inputs[RANDOM_CALLS] = {0}, *first[RANDOM_CALLS] = {0};
+    bool ok = !an_graph_create(ctx, &g) && !an_graph_set_device(g, w->device);
+    if (!ok) say(out, w->name, "no graph", "%s", an_ctx_error(ctx));
+    for (int i = 0; i < p->n && ok; i++) {
+        const an_jit_slot here = {"v", (size_t)i * sizeof(an_tensor *), 1, false};
+        if (p->call[i].output) result[nresults++] = here;
+        if (p->call[i].op != RANDOM_INPUT) continue;
+        in[nin++] = here;
+        args.v[i] = random_apply(g, p, i, args.v);
+        const size_t nbytes = an_tensor_nbytes(args.v[i]);
+        inputs[i] = malloc(nbytes + 1);
+        ok = args.v[i] && !an_tensor_read(args.v[i], inputs[i], nbytes);
+        if (!ok) say(out, w->name, "a call is refused", "v%d: %s", i, an_ctx_error(ctx));
+    }
+    const an_jit_desc desc = {.name = "the program", .fn = program, .user = &lazy, .args = {sizeof args, in, nin, NULL, 0},
+                              .results = {sizeof(tensors), result, nresults, NULL, 0}};
+    if (ok && an_jit_create(g, &desc, &jit)) ok = say(out, w->name, "no jit", "%s", an_ctx_error(ctx));
+    for (int c = 0; c < CALLS && ok; c++) {
+        for (int i = 0; i < p->n && ok && c > 0; i++)
+            if (inputs[i] && an_tensor_write(args.v[i], inputs[i], an_tensor_nbytes(args.v[i])))
+                ok = say(out, w->name, "an input cannot be written", "v%d: %s", i, an_ctx_error(ctx));
+        if (ok && an_jit_call(jit, &args, &results[c % 2])) ok = say(out, w->name, "no call", "call %d: %s", c, an_ctx_error(ctx));
+        for (int i = 0; i < p->n && ok; i++) {
+            if (!p->call[i].output) continue;
+            an_tensor *x = results[c % 2].v[i];
+            const size_t nbytes = an_tensor_nbytes(x);
+            unsigned char *bytes = malloc(nbytes + 1);
+            const eval_value *want = evaluation_of(ev, oracle->uop[i]);
+            if (an_tensor_read(x, bytes, nbytes))
+                ok = say(out, w->name, "no values", "v%d: %s", i, an_ctx_error(ctx));
+            else if (c == 0)
+                ok = compare(an_tensor_dtype(x), bytes, want, w->name, "difference", i, out);
+            else if (memcmp(bytes, first[i], nbytes) != 0)
+                ok = say(out, w->name, "a replay differs", "v%d in call %d is not what it was in the first", i, c);
+            if (c == 0)
+                first[i] = bytes;
+            else
+                free(bytes);
+        }
+    }
+    for (int i = 0; i < p->n; i++) {
+        free(inputs[i]);
+        free(first[i]);
+    }
+    an_jit_destroy(jit);
+    an_graph_destroy(g);
+    return ok;
+}
+
 void random_check(random_lab *lab, const random_program *p, bool thorough, random_verdict *out)
 {
     *out = (random_verdict){0};
@@ -231,7 +317,7 @@ void random_check(random_lab *lab, const random_program *p, bool thorough, rando
     for (int i = 0; i < WAYS && ok; i++) {
         if (!has_device(ways[i].device)) continue;
         if (!thorough && i != 0 && i != 3 && (p->seed + (uint64_t)i) % 3 != 0) continue;
-        ok = check_way(lab->ctx[i], &ways[i], p, &oracle, &ev, out);
+        ok = (ways[i].is_replayed ? check_replay : check_way)(lab->ctx[i], &ways[i], p, &oracle, &ev, out);
         an_ctx_clear_error(lab->ctx[i]);
     }
     evaluation_fini(&ev);

@@ -1,5 +1,5 @@
-/* test_random_graphs.c - random tensor programs, each run on every backend with and without fusion and optimisation, against
- * an oracle that has no scheduler and no code generation (tests/support/random_program.h).
+/* test_random_graphs.c - random tensor programs, each run on every backend, with and without fusion, optimisation and reuse of memory, directly and
+ * replayed by a jit, against an oracle that has no scheduler and no code generation (tests/support/random_program.h).
  *
  *     AN_RANDOM_GRAPHS=100000 test_random_graphs      how many (2000)
  *     AN_RANDOM_SEED=17 ...                           the first seed (1)

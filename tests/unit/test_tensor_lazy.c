@@ -4,6 +4,7 @@
 
 #include "tensor/tensor.h"
 #include <anneal/device.h>
+#include <anneal/grad.h>
 #include <anneal/plan.h>
 
 #include <math.h>
@@ -301,6 +302,155 @@ static void symbolic_shapes_are_shapes(an_test *t)
     CHECK_FAILS(t, an_ctx_status(t->ctx), AN_ERR_SHAPE, "an_add: shapes (n, 3) and (m, 3) do not broadcast");
 }
 
+/* --- versions ---------------------------------------------------------------------------------------------------- */
+
+static void join_old_and_new(an_test *t, an_graph *g)
+{
+    an_tensor *a = vec3(g, 1, 2, 3), *b = vec3(g, 0, 0, 0), *old = an_mul_scalar(a, 10);
+    CHECK_OK(t, an_tensor_write(b, (const float[]){1, 1, 1}, 12)); /* nothing reads b yet */
+    CHECK_VEC3(t, an_add(old, b), 11, 21, 31);
+    an_tensor *of_b = an_add_scalar(b, 0.5);
+    CHECK_OK(t, an_tensor_write(b, (const float[]){2, 2, 2}, 12));
+    CHECK_VEC3(t, an_add(old, b), 12, 22, 32); /* old reads a alone */
+    float got[3];
+    CHECK_FAILS(t, an_tensor_read(an_add(old, of_b), got, sizeof got), AN_ERR_STALE, "has been overwritten since");
+}
+
+static void a_write_makes_stale_only_what_reads_it(an_test *t)
+{
+    on_every_device(t, join_old_and_new);
+}
+
+static void a_write_that_nothing_read_before_makes_no_node(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    an_tensor *x = vec3(g, 1, 2, 3), *y = an_square(x);
+    an_plan *plan = NULL;
+    CHECK_OK(t, an_plan_create(g, &y, 1, NULL, &plan));
+    uint32_t len = 0;
+    size_t calls = 0;
+    for (int i = 0; i < 5; i++) {
+        CHECK_OK(t, an_tensor_write(x, (const float[]){(float)i, 0, 1}, 12));
+        CHECK_OK(t, an_plan_run(plan));
+        CHECK_VEC3(t, y, i * i, 0, 1);
+        if (i == 1) {
+            len = an_graph_len(g);
+            calls = t->memory.calls;
+        }
+    }
+    CHECK_EQ(t, an_graph_len(g), len);
+    if (strcmp(an_device_name(an_graph_device(g)), "interp") != 0) CHECK_EQ(t, t->memory.calls, calls); /* nothing is allocated */
+    an_plan_destroy(plan);
+}
+
+static void cover_writes(an_test *t, an_graph *g)
+{
+    an_tensor *w = vec3(g, 1, 2, 3);
+    float got[3];
+    CHECK_OK(t, an_assign(w, an_mul_scalar(w, 2)));
+    an_tensor *between = an_add_scalar(w, 0.5), *between_too = an_add_scalar(w, 0.25);
+    CHECK_OK(t, an_assign(w, an_mul_scalar(w, 2)));
+    CHECK_OK(t, an_realize((an_tensor *[]){w, between}, 2));
+    CHECK_VEC3(t, w, 4, 8, 12);
+    CHECK_VEC3(t, between, 2.5, 4.5, 6.5);
+    CHECK_FAILS(t, an_tensor_read(between_too, got, sizeof got), AN_ERR_STALE, "has been overwritten since");
+}
+
+static void what_one_write_left_is_gone_after_the_next(an_test *t)
+{
+    on_every_device(t, cover_writes);
+}
+
+static void read_early(an_test *t, an_graph *g)
+{
+    an_tensor *x = vec3(g, 1, 2, 3), *y = an_square(x), *other = an_add_scalar(y, 1);
+    an_plan *plan = NULL;
+    float got[3];
+    CHECK_OK(t, an_plan_create(g, &y, 1, NULL, &plan));
+    CHECK_FAILS(t, an_tensor_read(y, got, sizeof got), AN_ERR_ARG, "has not run yet");
+    an_tensor *built = an_add_scalar(y, 1); /* of what the run will leave */
+    CHECK_FAILS(t, an_tensor_read(built, got, sizeof got), AN_ERR_ARG, "run the plan first");
+    CHECK_OK(t, an_plan_run(plan));
+    CHECK_VEC3(t, built, 2, 5, 10);
+    CHECK_VEC3(t, other, 2, 5, 10);
+    an_plan_destroy(plan);
+}
+
+static void what_a_plan_has_not_computed_yet_cannot_be_read(an_test *t)
+{
+    on_every_device(t, read_early);
+}
+
+static void replace_before_run(an_test *t, an_graph *g)
+{
+    an_tensor *x = vec3(g, 1, 2, 3), *y = an_square(x), *more = an_add_scalar(y, 1);
+    an_plan *plan = NULL;
+    float got[3];
+    CHECK_OK(t, an_plan_create(g, &y, 1, NULL, &plan));
+    CHECK_OK(t, an_tensor_write(x, (const float[]){5, 6, 7}, 12));
+    CHECK_OK(t, an_plan_run(plan));
+    CHECK_VEC3(t, y, 25, 36, 49);
+    /* more means the square of 1, 2, 3, which nobody computed. */
+    CHECK_FAILS(t, an_tensor_read(more, got, sizeof got), AN_ERR_STALE, "has been overwritten since");
+    CHECK_VEC3(t, an_add_scalar(y, 1), 26, 37, 50);
+    an_plan_destroy(plan);
+}
+
+static void a_plan_run_on_other_inputs_is_not_taken_for_what_was_built(an_test *t)
+{
+    on_every_device(t, replace_before_run);
+}
+
+static void run_twice_with_reader(an_test *t, an_graph *g)
+{
+    an_tensor *w = vec3(g, 1, 2, 3);
+    an_plan *plan = NULL;
+    float got[3];
+    CHECK_OK(t, an_assign(w, an_mul_scalar(w, 2)));
+    CHECK_OK(t, an_plan_create(g, &w, 1, NULL, &plan));
+    CHECK_OK(t, an_plan_run(plan));
+    an_tensor *reader = an_add_scalar(w, 1), *kept = an_add_scalar(w, 2);
+    CHECK_OK(t, an_realize(&kept, 1));
+    CHECK_OK(t, an_plan_run(plan));
+    CHECK_VEC3(t, w, 4, 8, 12);
+    CHECK_VEC3(t, kept, 4, 6, 8);
+    CHECK_FAILS(t, an_tensor_read(reader, got, sizeof got), AN_ERR_STALE, "has been overwritten since");
+    an_plan_destroy(plan);
+}
+
+static void running_a_plan_again_overwrites_what_was_read_in_between(an_test *t)
+{
+    on_every_device(t, run_twice_with_reader);
+}
+
+static void a_plan_that_never_ran_leaves_its_writes_to_others(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    CHECK_OK(t, an_graph_set_device(g, "interp"));
+    an_tensor *w = vec3(g, 1, 2, 3);
+    an_plan *plan = NULL;
+    CHECK_OK(t, an_assign(w, an_mul_scalar(w, 2)));
+    an_tensor *sum = an_sum(w, AN_ALL, false), *again = an_mul_scalar(sum, 1);
+    CHECK_OK(t, an_plan_create(g, &sum, 1, NULL, &plan));
+    an_plan_destroy(plan);
+    double v = 0;
+    CHECK_OK(t, an_item_f64(again, &v)); /* runs the write */
+    CHECK_NEAR(t, v, 12, 0);
+    CHECK_VEC3(t, w, 2, 4, 6);
+}
+
+static void a_loss_is_not_differentiated_by_what_replaced_its_operand(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    CHECK_OK(t, an_graph_set_device(g, "interp"));
+    an_tensor *w = vec3(g, 1, 2, 3), *loss = an_sum(an_square(w), AN_ALL, false), *grad = NULL;
+    CHECK_OK(t, an_tensor_write(w, (const float[]){5, 6, 7}, 12));
+    CHECK_FAILS(t, an_backward(loss, &w, 1, &grad), AN_ERR_STALE, "has been overwritten since");
+    loss = an_sum(an_square(w), AN_ALL, false);
+    CHECK_OK(t, an_backward(loss, &w, 1, &grad));
+    CHECK_VEC3(t, grad, 10, 12, 14);
+}
+
 /* --- memory ------------------------------------------------------------------------------------------------------ */
 
 static an_status build_much(an_ctx *ctx, void *arg)
@@ -340,5 +490,11 @@ AN_TEST_MAIN(AN_CASE(a_handle_knows_its_shape_and_dtype), AN_CASE(scalars_and_eq
              AN_CASE(a_call_with_nothing_to_do_gives_a_tensor_of_its_own), AN_CASE(reading_realizes_and_writing_replaces),
              AN_CASE(many_tensors_are_realized_at_once), AN_CASE(a_parameter_is_updated_in_place),
              AN_CASE(writes_wait_for_the_reads_of_what_was_there),
-             AN_CASE(a_read_of_what_is_gone_is_an_error_not_an_answer), AN_CASE(a_plan_runs_again_on_new_inputs),
+             AN_CASE(a_read_of_what_is_gone_is_an_error_not_an_answer), AN_CASE(a_write_makes_stale_only_what_reads_it),
+             AN_CASE(a_write_that_nothing_read_before_makes_no_node), AN_CASE(what_one_write_left_is_gone_after_the_next),
+             AN_CASE(what_a_plan_has_not_computed_yet_cannot_be_read),
+             AN_CASE(a_plan_run_on_other_inputs_is_not_taken_for_what_was_built),
+             AN_CASE(running_a_plan_again_overwrites_what_was_read_in_between),
+             AN_CASE(a_plan_that_never_ran_leaves_its_writes_to_others),
+             AN_CASE(a_loss_is_not_differentiated_by_what_replaced_its_operand), AN_CASE(a_plan_runs_again_on_new_inputs),
              AN_CASE(a_plan_with_a_symbol_runs_at_any_of_its_values), AN_CASE(symbolic_shapes_are_shapes), AN_CASE(every_failing_allocation_is_an_error))
