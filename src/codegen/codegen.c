@@ -36,19 +36,24 @@ static an_status prepare(an_graph *g, an_uop *sink, an_trace *trace)
     return st ? st : rewrite(g, sink, &an_rules_symbolic, trace, "simplify");
 }
 
-static an_status shape(an_graph *g, an_uop *sink, an_trace *trace)
+static an_status shape(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace)
 {
     an_trace_pass_begin(trace, "cut", g);
-    const an_status st = an_pass_cut(g, sink, trace);
+    an_status st = an_pass_cut(g, sink, trace);
+    if (!st) st = an_pass_cut_symbolic(g, sink, trace);
     an_trace_pass_end(trace);
-    return st ? st : run(g, sink, trace, "merge", an_pass_merge);
+    if (!st) st = run(g, sink, trace, "merge", an_pass_merge);
+    an_trace_pass_begin(trace, "blocks", g);
+    if (!st) st = an_pass_blocks(g, sink, opts, trace);
+    an_trace_pass_end(trace);
+    return st;
 }
 
-an_status an_codegen_shape(an_graph *g, an_uop *sink, an_trace *trace)
+an_status an_codegen_shape(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace)
 {
     an_uop now = *sink;
     an_status st = prepare(g, &now, trace);
-    if (!st) st = shape(g, &now, trace);
+    if (!st) st = shape(g, &now, opts, trace);
     if (!st) *sink = now;
     return st;
 }
@@ -57,7 +62,7 @@ an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_t
 {
     const size_t len = linear->len;
     an_status st = prepare(g, &sink, trace);
-    if (!st && !opts->no_opt) st = shape(g, &sink, trace);
+    if (!st && !opts->no_opt) st = shape(g, &sink, opts, trace);
     if (!st && !opts->no_opt) st = an_pass_opt(g, &sink, opts, trace);
     if (!st) st = run(g, &sink, trace, "expand", an_pass_expand);
     if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify copies");

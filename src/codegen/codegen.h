@@ -48,7 +48,7 @@ enum { AN_LOCALS_MAX = 16 };
 an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_trace *trace, an_uop_vec *linear);
 
 /* The kernel as opts see it: prepared, simplified, its ranges cut and merged as memory is walked. */
-an_status an_codegen_shape(an_graph *g, an_uop *sink, an_trace *trace);
+an_status an_codegen_shape(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace);
 
 /* The rules for legal programs. what names the pass in the sentence. Errors: AN_ERR_INTERNAL. */
 an_status an_linear_verify(an_graph *g, const an_uop *linear, size_t n, const char *what);

@@ -50,13 +50,20 @@ static an_uop copy_range(an_graph *g, an_uop range, uint32_t id)
     return an_range(g, an_uop_src(g, range, 0), id, an_range_kind_of(an_uop_arg(g, range)));
 }
 
-/* The loops of all stores. A store whose range already runs elsewhere gets a copy of it: then *changed, and the tree is to
- * be built again. */
+/* A range that runs elsewhere too, and its copy for the stores below a loop. */
+typedef struct range_copy {
+    an_uop range, copy;
+    uint32_t parent;
+} range_copy;
+
+/* The loops of all stores. A store whose range already runs elsewhere gets a copy of it, the same as others in its place: then *changed,
+ * and the tree is to be built again. */
 static an_status place_stores(an_graph *g, an_uop *sink, an_loops *loops, bool *changed)
 {
     an_ctx *ctx = an_graph_ctx(g);
     an_dag d = {0};
     an_uop_vec stores = {0};
+    AN_VEC(range_copy) copies = {0};
     an_status st = an_dag_init(&d, g, sink, 1);
     if (!st) st = clear(loops, ctx);
     if (st) goto done;
@@ -76,13 +83,24 @@ static an_status place_stores(an_graph *g, an_uop *sink, an_loops *loops, bool *
                 continue;
             }
             if (found) {
-                const an_uop copy = copy_range(g, range, next_id++);
+                size_t c = 0;
+                while (c < copies.len && !(an_uop_eq(copies.data[c].range, range) && copies.data[c].parent == at)) c++;
+                if (c == copies.len) {
+                    const range_copy fresh = {range, copy_range(g, range, next_id++), at};
+                    if (!an_vec_push(ctx, &copies, fresh)) goto done;
+                }
+                const an_uop copy = copies.data[c].copy;
                 const an_range_sub sub = {range, copy, {copy}, 1};
                 st = an_replace_ranges(g, &store, 1, &sub, 1);
                 if (st) goto done;
                 st = AN_ERR_NOMEM;
                 range = copy;
                 *changed = true;
+                const uint32_t there = an_idmap_get(&loops->at, range.id);
+                if (there) {
+                    at = there;
+                    continue;
+                }
             }
             if (!add_loop(loops, ctx, range, at, &at)) goto done;
         }
@@ -96,6 +114,7 @@ static an_status place_stores(an_graph *g, an_uop *sink, an_loops *loops, bool *
 done:
     an_dag_fini(&d);
     an_vec_fini(ctx, &stores);
+    an_vec_fini(ctx, &copies);
     return st;
 }
 

@@ -71,9 +71,9 @@ static bool may_merge(const an_dag *d, size_t a, size_t b, int64_t *ca, int64_t 
     const an_graph *g = d->g;
     const an_uop ra = d->ranges.data[a], rb = d->ranges.data[b];
     const an_range_kind kind = an_range_kind_of(an_uop_arg(g, ra));
-    const int64_t n = an_range_bound(g, rb), m = an_range_bound(g, ra);
+    const int64_t n = an_range_bound(g, rb), m = an_range_bound(g, ra); /* m < 0: symbolic */
     int64_t total = 0;
-    if (n < 1 || m < 1 || __builtin_mul_overflow(n, m, &total)) return false;
+    if (n < 1 || m == 0 || __builtin_mul_overflow(n, m, &total)) return false;
     if (kind != an_range_kind_of(an_uop_arg(g, rb)) || (kind != AN_RANGE_LOOP && kind != AN_RANGE_REDUCE)) return false;
     if (!bound_together(d, ra, rb)) return false;
     an_dag_coefs(d, a, ca);
@@ -102,8 +102,8 @@ static an_status merge(const an_dag *d, size_t a, size_t b, an_uop *sink)
     an_graph *g = d->g;
     const an_uop ra = d->ranges.data[a], rb = d->ranges.data[b];
     const uint64_t arg = an_uop_arg(g, ra);
-    const int64_t total = an_range_bound(g, ra) * an_range_bound(g, rb);
-    const an_uop all = an_range(g, an_index(g, total), an_range_id(arg), an_range_kind_of(arg));
+    const an_uop total = an_dim_mul(g, an_uop_src(g, ra, 0), an_uop_src(g, rb, 0));
+    const an_uop all = an_range(g, total, an_range_id(arg), an_range_kind_of(arg));
     const an_range_sub subs[2] = {{ra, an_index(g, 0), {AN_UOP_NONE, AN_UOP_NONE}, 0}, {rb, all, {all, AN_UOP_NONE}, 1}};
     if (an_uop_is_none(all) || an_uop_is_none(subs[0].to)) return AN_ERR_NOMEM;
     return an_replace_ranges(g, sink, 1, subs, 2);

@@ -17,6 +17,9 @@ an_status an_pass_prepare(an_graph *g, an_uop *sink);
 /* merge.c: ranges used in parts are cut; nested loops that walk memory as one become one. */
 an_status an_pass_cut(an_graph *g, an_uop *sink, an_trace *trace);
 an_status an_pass_merge(an_graph *g, an_uop *sink);
+/* blocks.c: the same of ranges with symbolic bounds; then those in blocks of constant sizes, for opts. */
+an_status an_pass_cut_symbolic(an_graph *g, an_uop *sink, an_trace *trace);
+an_status an_pass_blocks(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace);
 /* heuristic.c: which opts; opt.c has them. */
 an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace);
 /* expand.c: UNROLL and UPCAST ranges become copies. */

@@ -107,7 +107,7 @@ static void the_heuristics_make_a_list_that_gives_the_same_kernel(an_test *t)
         an_uop sink = ks[i].sink;
         an_str text;
         an_str_init(&text, t->ctx);
-        CHECK_OK(t, an_codegen_shape(g, &sink, NULL));
+        CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
         CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
         CHECK(t, list.len > 0);
         CHECK_OK(t, an_opt_print(&text, list.data, list.len));
@@ -144,7 +144,7 @@ static void legal_opts_apply_and_keep_the_meaning(an_test *t)
         an_opt_vec legal = {0};
         an_uop sink = ks[i].sink;
         size_t n = 0, m = 0;
-        CHECK_OK(t, an_codegen_shape(g, &sink, NULL));
+        CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
         CHECK_OK(t, an_opt_legal(g, sink, &opts, &legal));
         CHECK(t, legal.len > 3);
         double *want = run(t, g, &ks[i], plain, &n);
