@@ -54,6 +54,7 @@ typedef struct model_options {
 typedef struct model_graphs {
     an_module *net;
     an_optim *optim;
+    an_rng *rng; /* of dropout, masks and the like */
     double lr; /* in force, or what the schedule starts from */
     /* training: write the inputs, run the plan of model_outputs, read the loss */
     an_tensor *inputs[MODEL_INPUTS_MAX];
@@ -96,6 +97,8 @@ struct model {
     an_status (*build)(const model *m, an_graph *g, const model_options *options, model_graphs *out);
     /* MODEL_IMAGES: makes up image i of the data set "synthetic", and its label. NULL: bright spots. */
     void (*synthesize)(uint64_t seed, uint32_t i, uint8_t *pixels, uint8_t *label);
+    /* What is added to the loss of a model of text in training; NULL: nothing. */
+    an_tensor *(*penalty)(an_module *net);
     /* Shows what was learnt; NULL: nothing to show. */
     an_status (*finish)(const model *m, const model_ending *e);
 };
@@ -124,11 +127,24 @@ an_status model_plan(const model_graphs *graphs, an_trace *trace, an_plan **out)
 
 /* A classifier of images: net(x), x f32 (batch, features), gives logits (batch, classes); cross-entropy. */
 an_status model_build_classifier(const model *m, an_graph *g, const model_options *options, model_graphs *out);
+/* logits (batch, context, vocab) and targets (batch, context) -> the mean over all tokens, f32. */
+an_tensor *model_token_loss(an_tensor *logits, an_tensor *targets);
+/* An i32 (batch, context) for tokens. */
+an_tensor *model_token_input(an_graph *g, int64_t batch, int64_t context);
+/* Generates from the beginning of a line and shows it: the finish of models of text. */
+an_status model_show_text(const model *m, const model_ending *e);
 /* A model of text: net(tokens) gives logits (batch, context, vocab) for the token one further on; cross-entropy. */
 an_status model_build_language(const model *m, an_graph *g, const model_options *options, model_graphs *out);
 
+/* The dtype of the options' precision for net's products. Before the forward pass is built. */
+void model_set_precision(const model_options *options, an_module *net);
+
 /* Gives out->optim as the options ask, over out->net's parameters, and the update that makes out->loss smaller. */
 an_status model_minimize(const model_options *options, model_graphs *out);
+
+/* n layers, one after another, each made by make: named "0", "1", ... */
+an_module *model_stack(an_init *init, an_rng *rng, const model_options *options, int64_t n,
+                       an_module *(*make)(an_init *init, an_rng *rng, const model_options *options));
 
 /* Bytes 0..255 to numbers of about mean 0 and deviation 1: MNIST's bytes have mean 33 and deviation 79, Fashion-MNIST's 73
  * and 90. Half a percent better after five epochs than 0..1. */

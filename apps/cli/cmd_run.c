@@ -1,5 +1,6 @@
 /* cmd_run.c - `anneal run MODEL`: what a model does, on test images or as samples. Without weights to load it is trained a little
  * first, and that is said. */
+#include "checkpoint.h"
 #include "ending.h"
 #include "trainer.h"
 
@@ -10,7 +11,7 @@
 typedef struct run_args {
     cli_model_args m;
     uint64_t count;
-    const char *samples;
+    const char *samples, *checkpoint;
     bool json;
 } run_args;
 
@@ -75,8 +76,8 @@ static int run(const run_args *a, cli_trainer *t, cli_error *e)
             printf("anneal run %s: %s on %s; no weights are given, so it is trained first: %llu steps\n",
                    t->session->model->name, title, device, (unsigned long long)t->steps);
         else
-            printf("anneal run %s: %s on %s; untrained, with the weights of seed %llu\n", t->session->model->name, title, device,
-                   (unsigned long long)a->m.seed);
+            printf("anneal run %s: %s on %s; %s%s\n", t->session->model->name, title, device,
+                   a->checkpoint ? "weights from " : "untrained: the weights are those of the seed", a->checkpoint ? a->checkpoint : "");
         fflush(stdout);
     }
     while (t->step < t->steps) {
@@ -110,8 +111,13 @@ static int verb_run(const void *args)
     cli_data data = {0};
     cli_session s = {0};
     cli_trainer t = {0};
+    cli_weights w = {0};
     const model *m = cli_find_model(a.m.model, &e);
     if (!m) return cli_say(&e);
+    if (a.checkpoint) {
+        if (cli_weights_open(&w, a.checkpoint, &e) || cli_weights_options(&w, &a.m, &e)) goto done;
+        a.m.values[MODEL_STEPS] = a.m.values[MODEL_EPOCHS] = 0;
+    }
     if (isnan(a.m.values[MODEL_STEPS]) && isnan(a.m.values[MODEL_EPOCHS])) {
         if (m->is_classifier)
             a.m.values[MODEL_EPOCHS] = EPOCHS_OF_IMAGES;
@@ -122,9 +128,11 @@ static int verb_run(const void *args)
     if (cli_data_open(&data, m, a.m.data, &e)) goto done;
     if (cli_session_open(&s, &a.m, &data, &e)) goto done;
     if (cli_trainer_open(&t, &s, &data, &e)) goto done;
+    if (a.checkpoint && cli_weights_load(&w, &s, &e)) goto done;
     run(&a, &t, &e);
     cli_session_finish(&s, &e);
 done:
+    cli_weights_close(&w);
     cli_trainer_close(&t);
     cli_session_close(&s);
     cli_data_close(&data);
@@ -133,6 +141,7 @@ done:
 
 static const cli_option options[] = {
     {"count", CLI_WHOLE, offsetof(run_args, count), "N", "10", "images to show, of a classifier", 0, 1e9, NULL},
+    {"checkpoint", CLI_TEXT, offsetof(run_args, checkpoint), "FILE", NULL, "weights to use instead of training", 0, 0, NULL},
     {"samples", CLI_TEXT, offsetof(run_args, samples), "FILE", NULL, "where a model that makes pictures writes them", 0, 0, NULL},
     CLI_OPTIONS_OF_MODEL(run_args),
     CLI_OPTION_JSON(run_args, "a JSON object an image, then one with the result of the test"),
@@ -142,11 +151,11 @@ const cli_verb cli_verb_run = {
     .name = "run",
     CLI_VERB_OF_MODEL(run_args),
     .summary = "show what a model does: classes of test images, samples of text or pictures",
-    .about = "The model is trained first: a classifier for --epochs [1], others for --steps [200]. Data is found as\n"
+    .about = "Without --checkpoint the model is trained first: a classifier for --epochs [1], others for --steps [200]. Data is found as\n"
              "'anneal train' does.\n",
     .examples = "  anneal run mlp\n"
                 "  anneal run mlp --count 100 --epochs 3\n"
-                "  anneal run mlp --epochs 0 --json\n",
+                "  anneal run nanogpt --checkpoint gpt.safetensors\n",
     .options = options,
     .noptions = CLI_COUNT(options),
     .run = verb_run,

@@ -1,6 +1,7 @@
 /* cmd_train.c - `anneal train MODEL`: the loop with its looks. Three of them: a live page on a terminal, plain lines
  * elsewhere, one JSON object a step with --json. The loss is read back only when one of them shows it. */
 #define _POSIX_C_SOURCE 200809L
+#include "checkpoint.h"
 #include "dashboard.h"
 #include "ending.h"
 #include "trainer.h"
@@ -14,7 +15,8 @@
 typedef struct train_args {
     cli_model_args m;
     uint64_t test_images;
-    const char *samples;
+    const char *samples, *save, *resume;
+    uint64_t save_every;
     bool json, plain, timing;
 } train_args;
 
@@ -73,6 +75,13 @@ static bool is_milestone(const run *r)
     return r->t->step % (every ? every : 1) == 0;
 }
 
+/* Texts are tested in full at the end only. */
+static uint32_t milestone_size(const run *r)
+{
+    if (r->args->test_images || r->t->session->model->data != MODEL_TEXT) return (uint32_t)r->args->test_images;
+    return r->t->eval_batch * 10;
+}
+
 static void update_pace(run *r)
 {
     const double now = cli_now(), passed = now - r->shown;
@@ -111,7 +120,7 @@ static int show_page(run *r, cli_error *e)
     const bool is_end = r->t->step == r->t->steps || is_milestone(r);
     if (!is_end && cli_now() - r->shown < frame_s) return 0;
     if (read_loss(r, e)) return e->code;
-    if (is_end && r->t->step < r->t->steps && test(r, (uint32_t)r->args->test_images, e)) return e->code;
+    if (is_end && r->t->step < r->t->steps && test(r, milestone_size(r), e)) return e->code;
     if (r->t->session->model->is_classifier && cli_now() - r->tested > quick_test_s && test(r, QUICK_TEST, e)) return e->code;
     update_pace(r);
     draw(r);
@@ -124,7 +133,7 @@ static int show_line(run *r, cli_error *e)
     const bool is_end = is_milestone(r);
     if (step != 1 && step != steps && step % every != 0 && !is_end) return 0;
     if (read_loss(r, e)) return e->code;
-    if (is_end && step != steps && test(r, (uint32_t)r->args->test_images, e)) return e->code;
+    if (is_end && step != steps && test(r, milestone_size(r), e)) return e->code;
     update_pace(r);
     if (r->t->session->model->data == MODEL_IMAGES)
         printf("epoch %llu/%llu  ", (unsigned long long)r->p.epoch, (unsigned long long)r->p.epochs);
@@ -175,13 +184,15 @@ static int loop(run *r, cli_error *e)
 {
     while (r->t->step < r->t->steps && !is_over(r)) {
         if (cli_trainer_step(r->t, e)) return e->code;
-        if (r->t->step == 1) { /* waits for it: this is what "cold start" means */
+        if (r->first_step == 0) { /* waits for it: this is what "cold start" means */
             if (read_loss(r, e)) return e->code;
             r->first_step = cli_now() - r->begun;
         }
         if (show(r, e)) return e->code;
+        const uint64_t every = r->args->save_every;
+        if (r->args->save && every && r->t->step % every == 0 && cli_checkpoint_save(r->t, r->args->save, e)) return e->code;
     }
-    return 0;
+    return r->args->save && r->t->step > 0 ? cli_checkpoint_save(r->t, r->args->save, e) : 0;
 }
 
 static void print_result(const run *r)
@@ -222,6 +233,7 @@ static int finish(run *r, cli_error *e)
         return 128 + r->signal;
     }
     if (test(r, (uint32_t)r->args->test_images, e)) return e->code;
+    if (r->args->save && !r->args->json) printf("saved to %s\n", r->args->save);
     if (r->args->json) {
         print_json_result(r, seconds);
         return 0;
@@ -276,6 +288,8 @@ static int verb_run(const void *args)
     if (code) goto done;
     code = cli_trainer_open(&t, &s, &data, &e);
     if (code) goto done;
+    if (a->resume) code = cli_checkpoint_resume(&t, a->resume, &e);
+    if (code) goto done;
     code = train(a, &t, begun, &e);
     cli_session_finish(&s, &e);
 done:
@@ -289,6 +303,9 @@ static const cli_option options[] = {
     CLI_OPTIONS_OF_MODEL(train_args),
     {"test-images", CLI_WHOLE, offsetof(train_args, test_images), "N", NULL,
      "test on the first N examples only, when the device is slow", 1, 1e9, NULL},
+    {"save", CLI_TEXT, offsetof(train_args, save), "FILE", NULL, "a checkpoint (safetensors), at the end, also after q or Ctrl-C", 0, 0, NULL},
+    {"save-every", CLI_WHOLE, offsetof(train_args, save_every), "N", NULL, "and each N steps", 1, 1e12, NULL},
+    {"resume", CLI_TEXT, offsetof(train_args, resume), "FILE", NULL, "go on with a saved run, to the same bits", 0, 0, NULL},
     {"samples", CLI_TEXT, offsetof(train_args, samples), "FILE", NULL, "where a model that makes pictures writes them", 0, 0, NULL},
     CLI_OPTION_JSON(train_args, "a JSON object a step, then one with the result of the test"),
     {"timing", CLI_FLAG, offsetof(train_args, timing), NULL, NULL, "with --json: times too, in the last object", 0, 0, NULL},
@@ -306,7 +323,8 @@ const cli_verb cli_verb_train = {
     .examples = "  anneal train mlp\n"
                 "  anneal train mlp --epochs 1 --optimizer sgd --lr 0.1\n"
                 "  anneal train mlp --data path/to/mnist --seed 7\n"
-                "  anneal train mlp --steps 100 --json > losses.jsonl\n",
+                "  anneal train mlp --steps 100 --json > losses.jsonl\n"
+                "  anneal train nanogpt --save gpt.safetensors --save-every 500\n",
     .options = options,
     .noptions = CLI_COUNT(options),
     .run = verb_run,

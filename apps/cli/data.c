@@ -151,10 +151,12 @@ void cli_batcher_close(cli_batcher *b)
     *b = (cli_batcher){0};
 }
 
-static void put_sequence(const int32_t *from, int64_t context, int32_t *tokens, int32_t *targets)
+/* Sequence i of a batch, from where it begins in the text; a model may not ask for targets. */
+static void put_sequence(const int32_t *from, int64_t context, uint32_t i, void *const inputs[MODEL_INPUTS_MAX])
 {
-    memcpy(tokens, from, (size_t)context * sizeof *from);
-    memcpy(targets, from + 1, (size_t)context * sizeof *from);
+    const size_t nbytes = (size_t)context * sizeof *from;
+    for (int k = 0; k < MODEL_INPUTS_MAX; k++)
+        if (inputs[k]) memcpy((char *)inputs[k] + i * nbytes, from + k, nbytes);
 }
 
 void cli_batcher_fill(cli_batcher *b, uint64_t step, void *const inputs[MODEL_INPUTS_MAX])
@@ -163,8 +165,7 @@ void cli_batcher_fill(cli_batcher *b, uint64_t step, void *const inputs[MODEL_IN
     if (d->model->data == MODEL_TEXT) {
         const uint32_t n = (uint32_t)cli_data_count(d, CLI_SPLIT_TRAIN, b->context);
         for (uint32_t i = 0; i < b->batch; i++)
-            put_sequence(d->text.tokens + an_sample(b->seed, step, i, n), b->context, (int32_t *)inputs[0] + i * b->context,
-                         (int32_t *)inputs[1] + i * b->context);
+            put_sequence(d->text.tokens + an_sample(b->seed, step, i, n), b->context, i, inputs);
     } else if (d->model->data == MODEL_IMAGES) {
         const cli_images *train = &d->images[CLI_SPLIT_TRAIN];
         const uint64_t epoch = step / b->per_epoch, at = step % b->per_epoch;
@@ -182,7 +183,7 @@ void cli_data_test(const cli_data *d, uint32_t first, uint32_t n, uint32_t batch
         for (uint32_t i = 0; i < batch; i++) {
             size_t at = split_at(d) + (size_t)(first + (i < n ? i : 0)) * (size_t)context;
             if (at > last) at = last;
-            put_sequence(d->text.tokens + at, context, (int32_t *)inputs[0] + i * context, (int32_t *)inputs[1] + i * context);
+            put_sequence(d->text.tokens + at, context, i, inputs);
         }
     } else if (d->model->data == MODEL_IMAGES) {
         const cli_images *test = &d->images[CLI_SPLIT_TEST];

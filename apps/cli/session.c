@@ -54,7 +54,8 @@ static int resolve(const model *m, const cli_model_args *a, const cli_data *data
     return 0;
 }
 
-int cli_session_open(cli_session *s, const cli_model_args *a, const cli_data *data, cli_error *e)
+/* Up to the device. */
+static int begin(cli_session *s, const cli_model_args *a, const cli_data *data, cli_error *e)
 {
     memset(s, 0, sizeof *s);
     s->model = cli_find_model(a->model, e);
@@ -73,6 +74,22 @@ int cli_session_open(cli_session *s, const cli_model_args *a, const cli_data *da
     const an_device *opened = an_graph_device(s->graph);
     if (!opened) return cli_fail_ctx(e, s->ctx);
     s->device = an_device_name(opened);
+    return 0;
+}
+
+int cli_session_open_net(cli_session *s, const cli_model_args *a, int64_t vocab, cli_error *e)
+{
+    if (begin(s, a, NULL, e)) return e->code;
+    an_init init = {.graph = s->graph, .seed = a->seed};
+    s->options.vocab = vocab;
+    s->m.rng = an_rng_from_seed(s->graph, a->seed);
+    s->m.net = s->model->net(&init, s->m.rng, &s->options);
+    return s->m.net ? 0 : cli_fail_ctx(e, s->ctx);
+}
+
+int cli_session_open(cli_session *s, const cli_model_args *a, const cli_data *data, cli_error *e)
+{
+    if (begin(s, a, data, e)) return e->code;
     if (model_build(s->model, s->graph, &s->options, &s->m)) return cli_fail_ctx(e, s->ctx);
     return 0;
 }

@@ -34,6 +34,8 @@ typedef struct cli_session {
 int cli_session_open(cli_session *s, const cli_model_args *args, const cli_data *data, cli_error *e);
 /* Writes the profile, if one was asked for: what a verb does last. An error in e already stays the one. */
 int cli_session_finish(cli_session *s, cli_error *e);
+/* The same with the network alone, for weights that come from a file: nothing to train or test with, vocab tokens. */
+int cli_session_open_net(cli_session *s, const cli_model_args *args, int64_t vocab, cli_error *e);
 void cli_session_close(cli_session *s);
 
 /* The model of that name, or NULL with the sentence in e. */
@@ -57,6 +59,10 @@ extern const cli_extra cli_models;
          "what a step may hold between kernels; the rest is computed again (0: no limit)", 0, 9007199254740992.0, NULL},     \
         {"profile", CLI_TEXT, offsetof(s, m.profile), "FILE", NULL,                                                    \
          "write a trace of the run, for Perfetto or chrome://tracing", 0, 0, NULL},                                      \
+        {"schedule", CLI_CHOICE, offsetof(s, m.schedule), "NAME", NULL, "how the learning rate goes", 0, 0,            \
+         "constant cosine linear one-cycle"},                                                                          \
+        {"precision", CLI_CHOICE, offsetof(s, m.precision), "NAME", NULL,                                              \
+         "of products, forward and backward; parameters stay f32", 0, 0, "f32 bf16 f16"},                              \
         {"seed", CLI_WHOLE, offsetof(s, m.seed), "N", "0", "of parameters, order and draws: same seed, same numbers",  \
          0, 9007199254740992.0, NULL},                                                                                 \
         {"device", CLI_TEXT, offsetof(s, m.device), "NAME", NULL,                                                      \

@@ -30,6 +30,8 @@ int cli_trainer_open(cli_trainer *t, const cli_session *s, cli_data *data, cli_e
     t->steps_per_epoch = t->batcher.per_epoch;
     t->steps = (uint64_t)o->values[MODEL_STEPS];
     if (t->steps == 0) t->steps = (uint64_t)o->values[MODEL_EPOCHS] * t->steps_per_epoch;
+    const double updates = o->values[MODEL_ACCUMULATE] > 1 ? (double)t->steps / o->values[MODEL_ACCUMULATE] : (double)t->steps;
+    if (an_optim_set_total(s->m.optim, o->values[MODEL_WARMUP], updates)) return cli_fail_ctx(e, s->ctx);
     return make_room(t, e);
 }
 

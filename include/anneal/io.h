@@ -71,6 +71,41 @@ AN_API an_status an_idx_parse(an_ctx *ctx, const char *name, const void *data, s
                               an_idx *out);
 AN_API void an_idx_fini(an_idx *idx);
 
+/* --- safetensors ---------------------------------------------------------------------------------- */
+/* A named array: in a file that is open, or to be written. */
+typedef struct an_array_view {
+    const char *name;
+    an_dtype dtype; /* bool, i8 .. u64, f8e4m3, f8e5m2, f16, bf16, f32, f64 */
+    uint32_t rank;
+    const int64_t *dims;
+    const void *data; /* row-major, little-endian */
+    size_t nbytes;
+} an_array_view;
+/* A line of a file's "__metadata__". */
+typedef struct an_metadata {
+    const char *key, *value;
+} an_metadata;
+
+typedef struct an_safetensors an_safetensors;
+enum { AN_SAFETENSORS_RANK_MAX = 32 };
+
+/* Reads a whole file of at most nbytes_max bytes (0: 16 GiB) and checks all of it: arrays follow each other from the header's
+ * end to the file's, each of its dtype's and shape's size; no name stands twice. desc of what is inside stays until close.
+ * Errors: AN_ERR_IO; AN_ERR_FORMAT, with what is wrong where; AN_ERR_UNSUPPORTED for a dtype that an_dtype lacks;
+ * AN_ERR_LIMIT; AN_ERR_NOMEM. */
+AN_API an_status an_safetensors_open(an_ctx *ctx, const char *path, size_t nbytes_max, an_safetensors **out);
+AN_API void an_safetensors_close(an_safetensors *f); /* NULL is a no-op */
+AN_API size_t an_safetensors_count(const an_safetensors *f);
+AN_API an_array_view an_safetensors_get(const an_safetensors *f, size_t i); /* in order of name */
+AN_API bool an_safetensors_find(const an_safetensors *f, const char *name, an_array_view *out);
+AN_API const char *an_safetensors_metadata(const an_safetensors *f, const char *key); /* NULL if there is none */
+
+/* Writes a file beside its name, syncs it and renames it: the name stands for the old file or for all of the new one, whatever
+ * happens. Arrays are laid out by falling element size, so each is aligned. Errors: AN_ERR_IO; AN_ERR_ARG for a name that stands
+ * twice or is no UTF-8, or nbytes that is not the shape's; AN_ERR_NOMEM. */
+AN_API an_status an_safetensors_write(an_ctx *ctx, const char *path, const an_array_view *arrays, size_t n,
+                                      const an_metadata *metadata, size_t nmetadata);
+
 /* --- SHA-256 -------------------------------------------------------------------------------------- */
 enum { AN_SHA256_HEX = 65 }; /* 64 lower-case digits and the 0 byte */
 

@@ -31,6 +31,7 @@ typedef struct an_init {
     uint64_t seed;
     uint32_t draws; /* made so far */
     an_dtype dtype; /* of parameters; AN_DTYPE_NONE: f32 */
+    double std;     /* 0: each layer in its own way; else N(0, std^2) for weights of linear layers and embeddings, their biases 0 */
 } an_init;
 
 /* Each gives a tensor in a buffer of its own. dims are (out, in, kernel...), as PyTorch lays weights out:
@@ -82,6 +83,16 @@ AN_API an_module *an_module_child(const an_module *m, const char *path);
 AN_API void an_module_train(an_module *m, bool on);
 AN_API bool an_module_is_training(const an_module *m);
 
+/* The dtype in which linear layers, convolutions and attention of m and all below it compute; AN_DTYPE_NONE, at first: that of
+ * their operands. Operands are cast, parameters stay what they are, so with AN_BF16 or AN_F16 the f32 ones are masters. Norms,
+ * softmax and losses go on in f32. */
+AN_API void an_module_set_compute(an_module *m, an_dtype dtype);
+AN_API an_dtype an_module_compute(const an_module *m);
+
+/* Walks root and all below it, parents first: the module after m, NULL at the end. And: is m's forward function this one? */
+AN_API an_module *an_module_next(const an_module *root, an_module *m);
+AN_API bool an_module_forward_is(const an_module *m, an_forward forward);
+
 /* A named tensor, its name dotted as in PyTorch's state dicts: "0.weight", "fc1.bias". */
 typedef struct an_parameter {
     const char *name;
@@ -126,6 +137,13 @@ AN_API an_module *an_nn_embedding(an_init *init, int64_t n, int64_t dim);
 AN_API an_module *an_nn_layer_norm(an_init *init, const int64_t *dims, uint32_t rank, double eps);
 AN_API an_module *an_nn_rms_norm(an_init *init, const int64_t *dims, uint32_t rank, double eps);
 
+/* x (batch, channels, ...): over each group of channels and all that follows. weight 1, bias 0 (channels). eps 0: 1e-5. */
+AN_API an_module *an_nn_group_norm(an_init *init, int64_t groups, int64_t channels, double eps);
+/* x (batch, channels, ...): in training, over batch and positions, and running_mean and running_var move by momentum (0: 0.1),
+ * the latter with the unbiased variance, as PyTorch has it; otherwise with these two. They are buffers, written by the graph of
+ * the step: give an_module_state's tensors to the plan. */
+AN_API an_module *an_nn_batch_norm(an_init *init, int64_t channels, double eps, double momentum);
+
 /* Zeroes elements with probability p and scales the rest, in training mode; else gives x. */
 AN_API an_module *an_nn_dropout(an_rng *rng, an_graph *g, double p);
 
@@ -139,6 +157,63 @@ AN_API an_module *an_nn_avg_pool2d(an_graph *g, const an_pool_desc *desc);
 AN_API an_module *an_nn_sequential(an_graph *g, an_module *const *modules, size_t n);
 #define AN_MODULES(...)                                                                                                \
     (an_module *const[]){__VA_ARGS__}, sizeof((an_module *const[]){__VA_ARGS__}) / sizeof(an_module *)
+
+/* --- attention ----------------------------------------------------------------------------------- */
+
+/* All zero is the default. */
+typedef struct an_attention_desc {
+    bool causal;     /* query i, counted from the end, sees keys up to its own */
+    an_tensor *mask; /* bool, broadcast to (batch, heads, rows, cols): true where a query may look; NULL: everywhere */
+    double scale;    /* 0: 1 / sqrt(dim) */
+    double dropout;  /* of probabilities, with rng */
+    an_rng *rng;
+} an_attention_desc;
+
+/* softmax(q k^T scale) v. q (batch, heads, rows, dim), k and v (batch, groups, cols, dim); groups divides heads, and heads /
+ * groups neighbouring heads share keys and values. Gives (batch, heads, rows, dim). A row that may look nowhere is NaN. */
+AN_API an_tensor *an_attention(an_tensor *q, an_tensor *k, an_tensor *v, const an_attention_desc *desc);
+
+typedef struct an_nn_attention_desc {
+    int64_t heads;
+    int64_t groups; /* heads of keys and values; 0: as many as heads */
+    bool causal, no_bias;
+    an_tensor *mask;     /* as above */
+    double rotary_theta; /* rotary positions: pairs turn by position * theta^(-2i/dim); 0: none */
+    bool rotary_halves;  /* a pair is (i, i + dim/2), as in Hugging Face's llama; else (2i, 2i + 1), as in Meta's */
+    int64_t context;     /* positions that rotary tables are made for */
+    double dropout;      /* of probabilities, in training */
+    an_rng *rng;
+    double out_std;             /* init->std for the projection back; 0: as the others */
+    const char *packed;         /* the name of one projection to q, k and v together; NULL: three */
+    const char *q, *k, *v, *out; /* names; NULL: "q_proj", "k_proj", "v_proj", "out_proj" */
+} an_nn_attention_desc;
+
+/* x (batch, t, dim) -> the same shape: projections to heads, attention, a projection back. */
+AN_API an_module *an_nn_attention(an_init *init, int64_t dim, const an_nn_attention_desc *desc);
+/* x (batch, t, dim) -> x + weight[0..t): learned positions, weight (n, dim), N(0, 1). */
+AN_API an_module *an_nn_positions(an_init *init, int64_t n, int64_t dim);
+
+/* Generation a token at a time. The cache gives buffers of keys and values to every attention below root. One token a
+ * sequence, (batch, 1), at the position that its buffer holds: write that before each run. One plan serves all positions:
+ *     cache = an_kv_cache_create(net, 1, 256);
+ *     logits = an_kv_cache_forward(cache, token);         token: i32 (1, 1)
+ *     plan of logits and an_kv_cache_writes(cache);  then, for each token: write token and position, run, read logits */
+typedef struct an_kv_cache an_kv_cache;
+AN_API an_kv_cache *an_kv_cache_create(an_module *root, int64_t batch, int64_t length);
+AN_API an_tensor *an_kv_cache_forward(an_kv_cache *c, an_tensor *token);
+AN_API an_tensor *an_kv_cache_position(an_kv_cache *c); /* i32 (), 0 at first */
+AN_API int64_t an_kv_cache_length(const an_kv_cache *c);
+AN_API an_params an_kv_cache_writes(an_kv_cache *c);
+
+/* --- feed-forward ---------------------------------------------------------------------------------- */
+
+/* w2(silu(w1 x) * w3 x), without biases: w1 and w3 (hidden, dim), w2 (dim, hidden). */
+AN_API an_module *an_nn_swiglu(an_init *init, int64_t dim, int64_t hidden);
+/* Every expert on every token, weighted by softmax(gate x): the sum. "gate.weight" (n, dim), "experts.0...". */
+AN_API an_module *an_nn_mixture(an_init *init, int64_t dim, an_module *const *experts, size_t n);
+/* The mean over the mixtures below root, of their last forward, of the load-balance loss (Fedus et al. 2021): n times the sum
+ * over experts of the fraction of tokens that it is the first choice of, times its mean probability. 1 is balanced. */
+AN_API an_tensor *an_nn_balance_loss(an_module *root);
 
 /* --- optimisers --------------------------------------------------------------------------------- */
 
@@ -171,6 +246,51 @@ AN_API an_optim *an_optim_adam(an_params params, const an_adam_desc *desc);
 /* The same, but the decay is p = p - lr weight_decay p, before the rest. PyTorch's default decay is 0.01; here it is as
  * given. */
 AN_API an_optim *an_optim_adamw(an_params params, const an_adam_desc *desc);
+
+/* --- told to an optimiser before its first step is built ------------------------------------------- */
+/* Errors of all of these: AN_ERR_ARG after a step was built, or for a number out of range. */
+
+/* Parameters for which has says true get a decay of their own, and lr_scale (0: 1) times the learning rate. A later group wins. */
+typedef struct an_param_group {
+    bool (*has)(const an_parameter *p, void *user);
+    void *user;
+    double lr_scale, weight_decay;
+} an_param_group;
+AN_API an_status an_optim_group(an_optim *o, const an_param_group *group);
+/* For a group of biases and the weights of norms: rank 0 or 1. */
+AN_API bool an_parameter_is_vector(const an_parameter *p, void *user);
+
+/* How the learning rate goes over steps s = 0, 1, ...; it is a graph of the count of steps, so it replays and resumes.
+ *   all but one-cycle   below warmup: lr (s + 1) / (warmup + 1); after it, with r = (s - warmup) / (total - warmup), at most 1:
+ *     CONSTANT          lr
+ *     COSINE            lr_end + (lr - lr_end) (1 + cos(pi r)) / 2
+ *     LINEAR            lr + (lr_end - lr) r
+ *   ONE_CYCLE           as PyTorch's OneCycleLR: half a wave from lr / 25 up to lr at step warmup (0: 0.3 total - 1), another
+ *                       down to lr_end at step total - 1 */
+typedef enum an_lr_kind { AN_LR_CONSTANT, AN_LR_COSINE, AN_LR_LINEAR, AN_LR_ONE_CYCLE } an_lr_kind;
+typedef struct an_lr_schedule {
+    an_lr_kind kind;
+    double warmup, total; /* steps */
+    double lr_end;
+} an_lr_schedule;
+AN_API an_status an_optim_schedule(an_optim *o, const an_lr_schedule *s);
+/* Other numbers, at any time: they are in a buffer, so plans made before use them. Nothing happens without a schedule. */
+AN_API an_status an_optim_set_total(an_optim *o, double warmup, double total);
+/* The learning rate of the last step, rank 0. */
+AN_API an_tensor *an_optim_rate(an_optim *o);
+
+/* Scales the gradients of a step to a norm of at most max_norm together, as an_clip_grad_norm does; 0: not at all. */
+AN_API an_status an_optim_clip(an_optim *o, double max_norm);
+/* Parameters change in every n-th run only, by the mean over n runs of the gradients. */
+AN_API an_status an_optim_accumulate(an_optim *o, int64_t n);
+/* Dynamic loss scaling, for f16: an_optim_minimize differentiates scale * loss (0: 65536) and divides gradients by it. A run
+ * whose gradients are not all finite changes nothing and halves the scale; growth_interval (0: 2000) good ones double it. */
+AN_API an_status an_optim_scale_loss(an_optim *o, double scale, int64_t growth_interval);
+/* Keeps moving averages of the parameters: a = decay a + (1 - decay) p after each step, at first a = p. */
+AN_API an_status an_optim_average(an_optim *o, double decay);
+AN_API an_tensor *an_optim_averaged(an_optim *o, size_t i); /* of parameter i; NULL without averages */
+
+/* --- steps ----------------------------------------------------------------------------------------- */
 
 /* Builds the update from gradients, one for each parameter, in order (NULL: that parameter stays). The parameters' handles
  * then stand for their new values, as after an_assign. Once for each optimiser and graph of a step. */

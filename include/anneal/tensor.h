@@ -424,6 +424,9 @@ typedef struct an_rng an_rng;
 
 /* Belongs to the graph; there is nothing to destroy. */
 AN_API an_rng *an_rng_from_seed(an_graph *g, uint64_t seed);
+/* The draws made so far, and the state of each, u32 (3): key and count. Saved and written back, a stream goes on where it was. */
+AN_API uint32_t an_rng_count(const an_rng *rng);
+AN_API an_tensor *an_rng_state(const an_rng *rng, uint32_t i);
 
 /* low <= x < high; a float dtype. f32 has 24 random bits, f64 53, f16 11, bf16 8. */
 AN_API an_tensor *an_uniform(an_rng *rng, an_dtype dtype, const int64_t *dims, uint32_t rank, double low, double high);

@@ -50,9 +50,17 @@ static bool positive(const an_init *init, const char *call, int64_t a, int64_t b
 
 /* --- with weights -------------------------------------------------------------------------------- */
 
+/* x in the dtype that m computes in. */
+static an_tensor *computed(const an_module *m, an_tensor *x)
+{
+    const an_dtype d = an_module_compute(m);
+    return x && d != AN_DTYPE_NONE ? an_cast(x, d) : x;
+}
+
 static an_tensor *linear_forward(an_module *m, an_tensor *x)
 {
-    return an_linear(x, layer_of(m)->weight, layer_of(m)->bias);
+    const layer *l = layer_of(m);
+    return an_linear(computed(m, x), computed(m, l->weight), computed(m, l->bias));
 }
 
 an_module *an_nn_linear(an_init *init, int64_t in, int64_t out, const an_nn_linear_desc *desc)
@@ -60,15 +68,16 @@ an_module *an_nn_linear(an_init *init, int64_t in, int64_t out, const an_nn_line
     if (!positive(init, "an_nn_linear", in, out)) return NULL;
     const bool has_bias = !desc || !desc->no_bias;
     const double b = 1.0 / sqrt((double)in);
-    an_tensor *weight = an_init_uniform(init, AN_DIMS(out, in), -b, b);
-    an_tensor *bias = has_bias ? an_init_uniform(init, AN_DIMS(out), -b, b) : NULL;
+    const bool normal = init->std > 0.0;
+    an_tensor *weight = normal ? an_init_normal(init, AN_DIMS(out, in), 0.0, init->std) : an_init_uniform(init, AN_DIMS(out, in), -b, b);
+    an_tensor *bias = !has_bias ? NULL : normal ? an_init_constant(init, AN_DIMS(out), 0.0) : an_init_uniform(init, AN_DIMS(out), -b, b);
     return with_weights(create(init->graph, "linear", linear_forward, &(layer){0}), weight, bias, has_bias);
 }
 
 static an_tensor *conv2d_forward(an_module *m, an_tensor *x)
 {
     const layer *l = layer_of(m);
-    return an_conv2d(x, l->weight, l->bias, &l->conv);
+    return an_conv2d(computed(m, x), computed(m, l->weight), computed(m, l->bias), &l->conv);
 }
 
 an_module *an_nn_conv2d(an_init *init, int64_t in, int64_t out, int64_t kernel_h, int64_t kernel_w,
@@ -98,7 +107,7 @@ static an_tensor *embedding_forward(an_module *m, an_tensor *x)
 an_module *an_nn_embedding(an_init *init, int64_t n, int64_t dim)
 {
     if (!positive(init, "an_nn_embedding", n, dim)) return NULL;
-    an_tensor *weight = an_init_normal(init, AN_DIMS(n, dim), 0.0, 1.0);
+    an_tensor *weight = an_init_normal(init, AN_DIMS(n, dim), 0.0, init->std > 0.0 ? init->std : 1.0);
     return with_weights(create(init->graph, "embedding", embedding_forward, &(layer){0}), weight, NULL, false);
 }
 

@@ -17,6 +17,7 @@ struct an_module {
     an_forward forward;
     void *data;
     bool is_training;
+    an_dtype compute;
     entry *tensors;
     an_module *parent, *child, *sibling;
 };
@@ -169,8 +170,7 @@ an_module *an_module_child(const an_module *m, const char *path)
     return m ? find_child(m, path, strlen(path)) : NULL;
 }
 
-/* The module after m below root, parents first; NULL at the end. */
-static an_module *next_module(const an_module *root, an_module *m)
+an_module *an_module_next(const an_module *root, an_module *m)
 {
     if (m->child) return m->child;
     while (m != root && !m->sibling) m = m->parent;
@@ -179,7 +179,22 @@ static an_module *next_module(const an_module *root, an_module *m)
 
 void an_module_train(an_module *m, bool on)
 {
-    for (an_module *at = m; at; at = next_module(m, at)) at->is_training = on;
+    for (an_module *at = m; at; at = an_module_next(m, at)) at->is_training = on;
+}
+
+void an_module_set_compute(an_module *m, an_dtype dtype)
+{
+    for (an_module *at = m; at; at = an_module_next(m, at)) at->compute = dtype;
+}
+
+an_dtype an_module_compute(const an_module *m)
+{
+    return m ? m->compute : AN_DTYPE_NONE;
+}
+
+bool an_module_forward_is(const an_module *m, an_forward forward)
+{
+    return m && m->forward == forward;
 }
 
 /* "fc1.weight" of e in m, below root. */
@@ -213,11 +228,11 @@ static an_params list(an_module *root, bool buffers)
     const an_params none = {0};
     if (!root) return none;
     size_t cap = 0, n = 0;
-    for (an_module *m = root; m; m = next_module(root, m))
+    for (an_module *m = root; m; m = an_module_next(root, m))
         for (const entry *e = m->tensors; e; e = e->next) cap++;
     an_parameter *items = an_graph_alloc(root->graph, (cap + 1) * sizeof *items);
     if (!items) return none;
-    for (an_module *m = root; m; m = next_module(root, m)) {
+    for (an_module *m = root; m; m = an_module_next(root, m)) {
         for (const entry *e = m->tensors; e; e = e->next) {
             if (!buffers && (!e->is_parameter || listed(items, n, e->tensor))) continue;
             const char *path = path_of(root, m, e);

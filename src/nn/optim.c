@@ -1,42 +1,26 @@
-/* optim.c - optimisers as graph: a step reads gradients, parameters and state and writes the latter two in place.
- *
- * Numbers that change (the learning rate, the count of steps) are in buffers of rank 0. What Adam makes of them is computed
- * once a step into buffers, not once an element. */
-#include <anneal/nn.h>
+/* optim.c - optimisers: making one, what it is told before its first step, and the lists of what it holds. The step is in
+ * update.c. */
+#include "nn/optim.h"
 
 #include "base/base.h"
 
 #include <math.h>
 
-typedef enum kind { SGD, ADAM, ADAMW } kind;
-enum { NSTATE = 3 }; /* state tensors of a parameter, at most */
+enum { NSTATE = AN_OPTIM_NSTATE };
 static const char *const state_names[][NSTATE] = {
-    [SGD] = {"momentum_buffer"},
-    [ADAM] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
-    [ADAMW] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
-};
-
-struct an_optim {
-    an_graph *graph;
-    kind kind;
-    an_params params;
-    an_sgd_desc sgd;
-    an_adam_desc adam;
-    an_tensor *lr;   /* rank 0 */
-    double lr_value;
-    an_tensor *step; /* rank 0, i32: steps done; NULL where nothing depends on it */
-    an_tensor **state; /* NSTATE a parameter, NULL where there is none */
-    bool *written;     /* a parameter that some step has written */
+    [AN_OPTIM_SGD] = {"momentum_buffer"},
+    [AN_OPTIM_ADAM] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
+    [AN_OPTIM_ADAMW] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
 };
 
 /* --- making one ---------------------------------------------------------------------------------- */
 
-static an_tensor *zeros_like(an_tensor *x)
+an_tensor *an_optim_zeros(an_tensor *x, an_dtype dtype)
 {
     int64_t dims[16] = {0};
     const uint32_t rank = an_tensor_rank(x);
     for (uint32_t i = 0; i < rank && i < 16; i++) dims[i] = an_tensor_dim(x, (int)i);
-    return an_tensor_from_host(an_tensor_graph(x), an_tensor_dtype(x), dims, rank, NULL);
+    return an_tensor_from_host(an_tensor_graph(x), dtype, dims, rank, NULL);
 }
 
 static bool check_number(an_graph *g, const char *call, const char *what, double v, double low, double high)
@@ -63,6 +47,12 @@ static bool check_params(const char *call, an_params params)
     return true;
 }
 
+static bool need_step(an_optim *o)
+{
+    if (!o->step) o->step = an_tensor_from_host(o->graph, AN_I32, AN_SCALAR, NULL);
+    return o->step != NULL;
+}
+
 /* The optimiser with nstate tensors of zeros for each parameter. */
 static an_optim *create(an_params params, const an_optim *fields, size_t nstate, bool has_step)
 {
@@ -74,20 +64,24 @@ static an_optim *create(an_params params, const an_optim *fields, size_t nstate,
     o->params = params;
     o->state = an_graph_alloc(g, params.n * NSTATE * sizeof *o->state);
     o->written = an_graph_alloc(g, params.n * sizeof *o->written);
-    if (!o->state || !o->written) return NULL;
+    o->decay = an_graph_alloc(g, params.n * sizeof *o->decay);
+    o->lr_scale = an_graph_alloc(g, params.n * sizeof *o->lr_scale);
+    if (!o->state || !o->written || !o->decay || !o->lr_scale) return NULL;
+    o->accumulate = 1;
+    for (size_t i = 0; i < params.n; i++) {
+        o->decay[i] = o->kind == AN_OPTIM_SGD ? o->sgd.weight_decay : o->adam.weight_decay;
+        o->lr_scale[i] = 1.0;
+    }
     an_dtype scalar = AN_F32; /* of the learning rate */
     for (size_t i = 0; i < params.n; i++) {
         if (an_tensor_dtype(params.items[i].tensor) == AN_F64) scalar = AN_F64;
         for (size_t k = 0; k < nstate; k++) {
-            an_tensor *zeros = zeros_like(params.items[i].tensor);
+            an_tensor *zeros = an_optim_zeros(params.items[i].tensor, an_tensor_dtype(params.items[i].tensor));
             if (!zeros) return NULL;
             o->state[i * NSTATE + k] = zeros;
         }
     }
-    if (has_step) {
-        o->step = an_tensor_from_host(g, AN_I32, AN_SCALAR, NULL);
-        if (!o->step) return NULL;
-    }
+    if (has_step && !need_step(o)) return NULL;
     unsigned char bytes[8] = {0};
     an_scalar_store(scalar, (an_scalar){.f = o->lr_value}, bytes);
     o->lr = an_tensor_from_host(g, scalar, AN_SCALAR, bytes); /* not a write: what was built before stays current */
@@ -96,7 +90,7 @@ static an_optim *create(an_params params, const an_optim *fields, size_t nstate,
 
 an_optim *an_optim_sgd(an_params params, const an_sgd_desc *desc)
 {
-    an_optim o = {.kind = SGD};
+    an_optim o = {.kind = AN_OPTIM_SGD};
     if (desc) o.sgd = *desc;
     if (o.sgd.lr == 0.0) o.sgd.lr = 1e-3;
     o.lr_value = o.sgd.lr;
@@ -114,7 +108,7 @@ an_optim *an_optim_sgd(an_params params, const an_sgd_desc *desc)
     return create(params, &o, has_momentum ? 1 : 0, has_momentum && o.sgd.dampening != 0.0);
 }
 
-static an_optim *adam(const char *call, kind which, an_params params, const an_adam_desc *desc)
+static an_optim *adam(const char *call, an_optim_kind which, an_params params, const an_adam_desc *desc)
 {
     an_optim o = {.kind = which};
     if (desc) o.adam = *desc;
@@ -135,138 +129,147 @@ static an_optim *adam(const char *call, kind which, an_params params, const an_a
 
 an_optim *an_optim_adam(an_params params, const an_adam_desc *desc)
 {
-    return adam("an_optim_adam", ADAM, params, desc);
+    return adam("an_optim_adam", AN_OPTIM_ADAM, params, desc);
 }
 
 an_optim *an_optim_adamw(an_params params, const an_adam_desc *desc)
 {
-    return adam("an_optim_adamw", ADAMW, params, desc);
+    return adam("an_optim_adamw", AN_OPTIM_ADAMW, params, desc);
 }
 
-/* --- a step -------------------------------------------------------------------------------------- */
+/* --- what is told before the first step --------------------------------------------------------------- */
 
-/* What all parameters share in a step, rank 0. */
-typedef struct shared {
-    an_tensor *lr;
-    an_tensor *is_first;  /* SGD with dampening: no step was done yet */
-    an_tensor *step_size; /* Adam: lr / (1 - beta1^t) */
-    an_tensor *root;      /* Adam: sqrt(1 - beta2^t) */
-} shared;
-
-/* 1 - beta^t without cancellation. */
-static an_tensor *one_minus_power(double beta, an_tensor *t)
+static an_status too_late(const an_optim *o, const char *call)
 {
-    return an_neg(an_expm1(an_mul_scalar(t, log(beta))));
+    if (!o->is_stepped) return AN_OK;
+    return an_fail(an_graph_ctx(o->graph), AN_ERR_ARG, "%s: a step was built already; say this before", call);
 }
 
-static an_status begin_step(an_optim *o, shared *s)
+bool an_parameter_is_vector(const an_parameter *p, void *user)
 {
-    s->lr = o->lr;
-    if (!o->step) return AN_OK;
-    if (o->kind == SGD) {
-        s->is_first = an_eq_scalar(o->step, 0.0);
-    } else {
-        an_tensor *t = an_cast(an_add_scalar(o->step, 1.0), an_tensor_dtype(o->lr));
-        s->step_size = an_contiguous(an_div(o->lr, one_minus_power(o->adam.beta1, t)));
-        s->root = an_contiguous(an_sqrt(one_minus_power(o->adam.beta2, t)));
-    }
-    return an_assign(o->step, an_add_scalar(o->step, 1.0));
+    (void)user;
+    return an_tensor_rank(p->tensor) < 2;
 }
 
-static an_status sgd_update(an_optim *o, const shared *s, an_tensor *p, an_tensor *grad, an_tensor **state)
+an_status an_optim_group(an_optim *o, const an_param_group *group)
 {
-    const an_sgd_desc *c = &o->sgd;
-    an_tensor *d = grad;
-    if (c->weight_decay != 0.0) d = an_add(d, an_mul_scalar(p, c->weight_decay));
-    if (c->momentum != 0.0) {
-        an_tensor *m = an_add(an_mul_scalar(state[0], c->momentum), an_mul_scalar(d, 1.0 - c->dampening));
-        if (s->is_first) m = an_where(s->is_first, d, m);
-        const an_status st = an_assign(state[0], m);
-        if (st) return st;
-        d = c->nesterov ? an_add(d, an_mul_scalar(m, c->momentum)) : m;
-    }
-    return an_assign(p, an_sub(p, an_mul(an_cast(s->lr, an_tensor_dtype(p)), d)));
-}
-
-static an_status adam_update(an_optim *o, const shared *s, an_tensor *p, an_tensor *grad, an_tensor **state)
-{
-    const an_adam_desc *c = &o->adam;
-    const an_dtype dtype = an_tensor_dtype(p);
-    an_tensor *g = grad, *base = p;
-    if (c->weight_decay != 0.0 && o->kind == ADAM) g = an_add(g, an_mul_scalar(p, c->weight_decay));
-    if (c->weight_decay != 0.0 && o->kind == ADAMW)
-        base = an_mul(p, an_cast(an_rsub_scalar(an_mul_scalar(s->lr, c->weight_decay), 1.0), dtype));
-    an_tensor *m = an_add(an_mul_scalar(state[0], c->beta1), an_mul_scalar(g, 1.0 - c->beta1));
-    an_tensor *v = an_add(an_mul_scalar(state[1], c->beta2), an_mul_scalar(an_square(g), 1.0 - c->beta2));
-    an_tensor *over = v;
-    if (c->amsgrad) over = an_maximum(state[2], v);
-    an_status st = an_assign(state[0], m);
-    if (!st) st = an_assign(state[1], v);
-    if (!st && c->amsgrad) st = an_assign(state[2], over);
+    if (!o || !group || !group->has) return AN_ERR_ARG;
+    const double scale = group->lr_scale != 0.0 ? group->lr_scale : 1.0;
+    const an_status st = too_late(o, "an_optim_group");
     if (st) return st;
-    an_tensor *denominator = an_add_scalar(an_div(an_sqrt(over), an_cast(s->root, dtype)), c->eps);
-    an_tensor *change = an_mul(an_cast(s->step_size, dtype), an_div(m, denominator));
-    return an_assign(p, an_sub(base, change));
-}
-
-static an_status check_grads(const an_optim *o, an_tensor *const *grads)
-{
-    an_ctx *ctx = an_graph_ctx(o->graph);
+    if (!check_number(o->graph, "an_optim_group", "lr_scale", scale, 0.0, HUGE_VAL) ||
+        !check_number(o->graph, "an_optim_group", "weight_decay", group->weight_decay, 0.0, HUGE_VAL))
+        return AN_ERR_ARG;
     for (size_t i = 0; i < o->params.n; i++) {
-        an_tensor *p = o->params.items[i].tensor;
-        if (!grads[i]) continue;
-        bool same = an_tensor_graph(grads[i]) == o->graph && an_tensor_rank(grads[i]) == an_tensor_rank(p);
-        for (uint32_t k = 0; same && k < an_tensor_rank(p); k++)
-            same = an_tensor_dim(grads[i], (int)k) == an_tensor_dim(p, (int)k);
-        if (!same)
-            return an_fail(ctx, AN_ERR_SHAPE,
-                           "an_optim_step: gradient %zu is not of the shape and graph of parameter %s: give gradients in "
-                           "the order of the parameters",
-                           i, o->params.items[i].name);
+        if (!group->has(&o->params.items[i], group->user)) continue;
+        o->lr_scale[i] = scale;
+        o->decay[i] = group->weight_decay;
     }
     return AN_OK;
 }
 
-/* A chain of calls that failed ends in a NULL, and so in AN_ERR_ARG: the context knows what it was. */
-static an_status first_cause(const an_optim *o, an_status st)
-{
-    const an_status cause = an_ctx_status(an_graph_ctx(o->graph));
-    return st == AN_ERR_ARG && cause ? cause : st;
-}
-
-an_status an_optim_step(an_optim *o, an_tensor *const *grads)
-{
-    if (!o || !grads) return AN_ERR_ARG;
-    an_status st = check_grads(o, grads);
-    if (st) return st;
-    const an_phase phase = an_graph_set_phase(o->graph, AN_PHASE_UPDATE);
-    shared s = {0};
-    st = begin_step(o, &s);
-    for (size_t i = 0; i < o->params.n && !st; i++) {
-        an_tensor *p = o->params.items[i].tensor;
-        if (!grads[i]) continue;
-        an_tensor *grad = an_cast(grads[i], an_tensor_dtype(p));
-        an_tensor **state = o->state + i * NSTATE;
-        st = o->kind == SGD ? sgd_update(o, &s, p, grad, state) : adam_update(o, &s, p, grad, state);
-        o->written[i] = true;
-    }
-    an_graph_set_phase(o->graph, phase);
-    return first_cause(o, st);
-}
-
-an_status an_optim_minimize(an_optim *o, an_tensor *loss)
+an_status an_optim_clip(an_optim *o, double max_norm)
 {
     if (!o) return AN_ERR_ARG;
-    if (!loss) return first_cause(o, AN_ERR_ARG);
-    an_ctx *ctx = an_graph_ctx(o->graph);
-    const size_t n = o->params.n, nbytes = 2 * n * sizeof(an_tensor *);
-    an_tensor **tensors = an_mem_zalloc(ctx, nbytes); /* parameters, then their gradients */
-    if (!tensors) return AN_ERR_NOMEM;
-    for (size_t i = 0; i < n; i++) tensors[i] = o->params.items[i].tensor;
-    an_status st = an_backward(loss, tensors, n, tensors + n);
-    if (!st) st = an_optim_step(o, tensors + n);
-    an_mem_free(ctx, tensors, nbytes);
-    return st;
+    const an_status st = too_late(o, "an_optim_clip");
+    if (st) return st;
+    if (!check_number(o->graph, "an_optim_clip", "max_norm", max_norm, 0.0, HUGE_VAL)) return AN_ERR_ARG;
+    o->max_norm = max_norm;
+    return AN_OK;
+}
+
+static void schedule_numbers(const an_optim *o, double warmup, double total, float out[3])
+{
+    out[0] = (float)warmup;
+    out[1] = (float)total;
+    out[2] = (float)(o->lr_value > 0.0 ? o->schedule_end / o->lr_value : 0.0);
+}
+
+an_status an_optim_schedule(an_optim *o, const an_lr_schedule *s)
+{
+    if (!o || !s) return AN_ERR_ARG;
+    float numbers[3];
+    const an_status st = too_late(o, "an_optim_schedule");
+    if (st) return st;
+    if (!check_number(o->graph, "an_optim_schedule", "warmup", s->warmup, 0.0, HUGE_VAL) ||
+        !check_number(o->graph, "an_optim_schedule", "total", s->total, 0.0, HUGE_VAL) ||
+        !check_number(o->graph, "an_optim_schedule", "lr_end", s->lr_end, 0.0, HUGE_VAL))
+        return AN_ERR_ARG;
+    o->schedule = s->kind;
+    o->schedule_end = s->lr_end;
+    schedule_numbers(o, s->warmup, s->total, numbers);
+    o->schedule_numbers = an_tensor_from_host(o->graph, AN_F32, AN_DIMS(3), numbers);
+    return o->schedule_numbers && need_step(o) ? AN_OK : AN_ERR_NOMEM;
+}
+
+an_status an_optim_set_total(an_optim *o, double warmup, double total)
+{
+    if (!o) return AN_ERR_ARG;
+    float numbers[3];
+    if (!o->schedule_numbers) return AN_OK;
+    if (!check_number(o->graph, "an_optim_set_total", "warmup", warmup, 0.0, HUGE_VAL) ||
+        !check_number(o->graph, "an_optim_set_total", "total", total, 0.0, HUGE_VAL))
+        return AN_ERR_ARG;
+    schedule_numbers(o, warmup, total, numbers);
+    return an_tensor_write(o->schedule_numbers, numbers, sizeof numbers);
+}
+
+an_tensor *an_optim_rate(an_optim *o)
+{
+    return !o ? NULL : o->rate ? o->rate : o->lr;
+}
+
+/* A tensor of zeros for each parameter. */
+static an_tensor **for_each(an_optim *o)
+{
+    an_tensor **list = an_graph_alloc(o->graph, o->params.n * sizeof(an_tensor *));
+    for (size_t i = 0; list && i < o->params.n; i++) {
+        list[i] = an_optim_zeros(o->params.items[i].tensor, an_tensor_dtype(o->params.items[i].tensor));
+        if (!list[i]) return NULL;
+    }
+    return list;
+}
+
+an_status an_optim_accumulate(an_optim *o, int64_t n)
+{
+    if (!o) return AN_ERR_ARG;
+    const an_status st = too_late(o, "an_optim_accumulate");
+    if (st) return st;
+    if (!check_number(o->graph, "an_optim_accumulate", "n", (double)n, 1.0, 1e9)) return AN_ERR_ARG;
+    o->accumulate = n;
+    if (n == 1) return AN_OK;
+    o->micro = an_tensor_from_host(o->graph, AN_I32, AN_SCALAR, NULL);
+    o->sums = for_each(o);
+    return o->micro && o->sums ? AN_OK : AN_ERR_NOMEM;
+}
+
+an_status an_optim_scale_loss(an_optim *o, double scale, int64_t growth_interval)
+{
+    if (!o) return AN_ERR_ARG;
+    const float start = (float)(scale != 0.0 ? scale : 65536.0);
+    const an_status st = too_late(o, "an_optim_scale_loss");
+    if (st) return st;
+    if (!check_number(o->graph, "an_optim_scale_loss", "scale", (double)start, 1e-30, 1e30)) return AN_ERR_ARG;
+    o->growth_interval = growth_interval > 0 ? growth_interval : 2000;
+    o->scale = an_tensor_from_host(o->graph, AN_F32, AN_SCALAR, &start);
+    o->good = an_tensor_from_host(o->graph, AN_I32, AN_SCALAR, NULL);
+    return o->scale && o->good ? AN_OK : AN_ERR_NOMEM;
+}
+
+an_status an_optim_average(an_optim *o, double decay)
+{
+    if (!o) return AN_ERR_ARG;
+    const an_status st = too_late(o, "an_optim_average");
+    if (st) return st;
+    if (!check_number(o->graph, "an_optim_average", "decay", decay, 0.0, 1.0)) return AN_ERR_ARG;
+    o->ema = decay;
+    o->averages = for_each(o);
+    return o->averages && need_step(o) ? AN_OK : AN_ERR_NOMEM;
+}
+
+an_tensor *an_optim_averaged(an_optim *o, size_t i)
+{
+    return o && o->averages && i < o->params.n ? o->averages[i] : NULL;
 }
 
 /* --- what it writes, and its numbers --------------------------------------------------------------- */
@@ -282,26 +285,35 @@ static const char *joined(an_graph *g, const char *a, const char *b)
     return text;
 }
 
+/* Appends what every written (or every) parameter has of one kind. */
+static bool append(an_optim *o, bool writes, an_tensor **tensors, size_t stride, const char *kind, an_parameter *items, size_t *len)
+{
+    for (size_t i = 0; tensors && i < o->params.n; i++) {
+        if ((writes && !o->written[i]) || !tensors[i * stride]) continue;
+        const char *name = joined(o->graph, kind, o->params.items[i].name);
+        if (!name) return false;
+        items[(*len)++] = (an_parameter){name, tensors[i * stride]};
+    }
+    return true;
+}
+
 static an_params list(an_optim *o, bool writes)
 {
     const an_params none = {0};
     if (!o) return none;
     const size_t n = o->params.n;
-    an_parameter *items = an_graph_alloc(o->graph, (n * (NSTATE + 1) + 2) * sizeof *items);
+    an_parameter *items = an_graph_alloc(o->graph, (n * (NSTATE + 3) + 6) * sizeof *items);
     if (!items) return none;
     size_t len = 0;
     for (size_t i = 0; i < n && writes; i++)
         if (o->written[i]) items[len++] = o->params.items[i];
-    for (size_t i = 0; i < n; i++) {
-        if (writes && !o->written[i]) continue;
-        for (size_t k = 0; k < NSTATE; k++) {
-            if (!o->state[i * NSTATE + k]) continue;
-            const char *name = joined(o->graph, state_names[o->kind][k], o->params.items[i].name);
-            if (!name) return none;
-            items[len++] = (an_parameter){name, o->state[i * NSTATE + k]};
-        }
-    }
-    if (o->step) items[len++] = (an_parameter){"step", o->step};
+    for (size_t k = 0; k < NSTATE; k++)
+        if (!append(o, writes, o->state + k, NSTATE, state_names[o->kind][k], items, &len)) return none;
+    if (!append(o, writes, o->sums, 1, "grad", items, &len)) return none;
+    if (!append(o, writes, o->averages, 1, "ema", items, &len)) return none;
+    const an_parameter numbers[] = {{"step", o->step}, {"micro_step", o->micro}, {"scale", o->scale}, {"good_steps", o->good}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].tensor) items[len++] = numbers[i];
     if (!writes) items[len++] = (an_parameter){"lr", o->lr};
     return (an_params){o->graph, items, len};
 }
@@ -347,42 +359,4 @@ an_status an_optim_set_lr(an_optim *o, double lr)
 double an_optim_lr(const an_optim *o)
 {
     return o ? o->lr_value : 0.0;
-}
-
-/* --- clipping ------------------------------------------------------------------------------------ */
-
-static an_tensor *clip(an_tensor **grads, size_t n, double max_norm)
-{
-    an_tensor *total = NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (!grads[i]) continue;
-        const an_dtype wide = an_tensor_dtype(grads[i]) == AN_F64 ? AN_F64 : AN_F32;
-        an_tensor *sum = an_sum(an_square(an_cast(grads[i], wide)), AN_ALL, false);
-        total = total ? an_add(total, sum) : sum;
-        if (!total) return NULL;
-    }
-    an_tensor *norm = an_contiguous(an_sqrt(total));
-    an_tensor *scale = an_minimum_scalar(an_rdiv_scalar(an_add_scalar(norm, 1e-6), max_norm), 1.0);
-    if (!scale) return NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (!grads[i]) continue;
-        grads[i] = an_mul(grads[i], an_cast(scale, an_tensor_dtype(grads[i])));
-        if (!grads[i]) return NULL;
-    }
-    return norm;
-}
-
-an_tensor *an_clip_grad_norm(an_tensor **grads, size_t n, double max_norm)
-{
-    an_graph *g = NULL;
-    for (size_t i = 0; i < n && !g; i++) g = an_tensor_graph(grads[i]);
-    if (!g) return NULL;
-    if (!(max_norm > 0.0)) {
-        an_fail(an_graph_ctx(g), AN_ERR_ARG, "an_clip_grad_norm: the norm allowed is %g; it must be above 0", max_norm);
-        return NULL;
-    }
-    const an_phase phase = an_graph_set_phase(g, AN_PHASE_UPDATE);
-    an_tensor *norm = clip(grads, n, max_norm);
-    an_graph_set_phase(g, phase);
-    return norm;
 }

@@ -18,7 +18,13 @@ struct an_rng {
     an_graph *graph;
     uint32_t seed[2];
     uint32_t draws; /* made so far */
+    struct state *states, **last;
 };
+
+typedef struct state {
+    struct state *next;
+    an_tensor *tensor;
+} state;
 
 /* --- threefry ---------------------------------------------------------------------------------------------------- */
 
@@ -69,8 +75,22 @@ an_rng *an_rng_from_seed(an_graph *g, uint64_t seed)
         return NULL;
     }
     an_rng *rng = an_graph_alloc(g, sizeof *rng);
-    if (rng) *rng = (an_rng){g, {(uint32_t)seed, (uint32_t)(seed >> 32)}, 0};
+    if (!rng) return NULL;
+    *rng = (an_rng){g, {(uint32_t)seed, (uint32_t)(seed >> 32)}, 0, NULL, NULL};
+    rng->last = &rng->states;
     return rng;
+}
+
+uint32_t an_rng_count(const an_rng *rng)
+{
+    return rng ? rng->draws : 0;
+}
+
+an_tensor *an_rng_state(const an_rng *rng, uint32_t i)
+{
+    const state *s = rng ? rng->states : NULL;
+    for (; s && i > 0; i--) s = s->next;
+    return s ? s->tensor : NULL;
 }
 
 /* Two tensors of random u32 words of that shape: one block an element. */
@@ -85,10 +105,12 @@ static bool draw(an_rng *rng, const char *call, an_dtype dtype, const int64_t *d
                        an_text_dims(dims, rank).s);
         return false;
     }
-    uint32_t state[3] = {0};
-    an_threefry(rng->seed, (uint32_t[]){rng->draws, 0}, state);
-    an_tensor *before = an_tensor_place(g, AN_U32, AN_DIMS(3), state);
-    if (!before) return false;
+    uint32_t start[3] = {0};
+    an_threefry(rng->seed, (uint32_t[]){rng->draws, 0}, start);
+    an_tensor *before = an_tensor_place(g, AN_U32, AN_DIMS(3), start);
+    state *kept = an_graph_alloc(g, sizeof *kept);
+    if (!before || !kept) return false;
+    *kept = (state){NULL, before};
     an_tensor *third = an_cast(an_eq_scalar(an_iota_along(before, AN_I32, 0), 2), AN_U32);
     an_tensor *after = an_add(before, third);
     if (!after || an_assign(before, after)) return false;
@@ -107,6 +129,8 @@ static bool draw(an_rng *rng, const char *call, an_dtype dtype, const int64_t *d
         words[i] = an_reshape_uop(an_tensor_wrap(g, out[i], &before, 1), d, rank);
         if (!words[i]) return false;
     }
+    *rng->last = kept;
+    rng->last = &kept->next;
     rng->draws++;
     return true;
 }

@@ -1,0 +1,20 @@
+#!/bin/sh
+# models.sh ANNEAL SOURCE_ROOT - each model of text learns more than how often each character occurs, in 200 steps at its smallest.
+set -u
+anneal=$1 root=$2
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+text=${SHARED:-$root/../shared}/data/tinyshakespeare.txt
+[ -f "$text" ] || { text=$dir/text; cat "$root"/docs/*.md >"$text"; }
+# Entropy of single characters, in nats; bytes do for what is nearly all ASCII.
+entropy=$(od -An -v -tu1 "$text" | awk '{ for (i = 1; i <= NF; i++) { c[$i]++; n++ } } END { for (k in c) h -= c[k] / n * log(c[k] / n); printf "%.4f", h }')
+bad=0
+for model in nanogpt llama moe bert; do
+    "$anneal" train $model --preset tiny --data "$text" --json >"$dir/out" 2>"$dir/err" || { echo "not ok: $model does not train"; cat "$dir/err"; bad=1; continue; }
+    loss=$(sed -n 's/.*"validation_loss": \([0-9.]*\).*/\1/p' "$dir/out")
+    steps=$(grep -c '"step"' "$dir/out")
+    echo "$model: validation loss $loss after $steps steps; single characters have $entropy"
+    [ "$steps" -eq 200 ] && awk "BEGIN { exit !($loss > 0 && $loss < $entropy) }" || { echo "not ok: $model"; bad=1; }
+    "$anneal" train $model --help >"$dir/out" && grep -q "parameters at the defaults" "$dir/out" || { echo "not ok: $model --help"; bad=1; }
+done
+exit $bad
