@@ -8,8 +8,9 @@
 #include <anneal/nn.h>
 
 typedef struct bench_size {
-    int64_t m, n, k;
+    int64_t m, n, k, b; /* b: how many products, of matmul */
     const char *layout; /* of matmul: nn, nt (B is stored (n, k)), tn (A is stored (k, m)) */
+    an_dtype dtype;     /* of inputs and outputs; AN_DTYPE_NONE: f32 */
 } bench_size;
 
 /* A program to time. Bytes: each input and output once. */
@@ -17,6 +18,9 @@ typedef struct bench_case {
     const char *name;
     const char *about;
     bench_size preset;
+    int64_t check_m; /* m of the program that is compared with the interpreter, where all of it must be computed; 0: some of
+                      * the results at the size that is timed */
+    bool is_launch; /* many kernels with next to nothing to do: what counts is the time of each */
     /* Builds it; false with the sentence in the graph's context. */
     bool (*build)(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes);
 } bench_case;
@@ -25,11 +29,15 @@ enum { BENCH_OUTS = 16 };
 size_t bench_count(void);
 const bench_case *bench_get(size_t i);
 
-/* What one core of this machine does at best, measured now: fused multiply-adds from registers, and copying memory that
- * fits no cache (bytes read plus written). */
-double bench_peak_flops(void);
-double bench_peak_bytes(void);
+/* What this machine does at best with so many threads, measured now: fused multiply-adds from registers, in operations a second, and
+ * copying between buffers of nbytes together, in bytes a second, read plus written. */
+double bench_peak_flops(int threads);
+double bench_copy_rate(size_t nbytes, int threads);
 double bench_clock(void);
+
+/* Compares what the device computes with the interpreter: some of the results of every output. *difference is the greatest,
+ * relative to the greatest value. False with a sentence in e if it is too great. */
+bool bench_check(const bench_case *c, const bench_size *size, const char *device, double *difference, cli_error *e);
 
 /* Row-major data of the benchmarks: the same numbers each time, around 0. */
 float *bench_data(size_t n);

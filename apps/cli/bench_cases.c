@@ -1,6 +1,8 @@
 /* bench_cases.c - what is timed. */
 #include "bench.h"
 
+#include <anneal/settings.h>
+
 #include <stdlib.h>
 
 float *bench_data(size_t n)
@@ -10,62 +12,82 @@ float *bench_data(size_t n)
     return data;
 }
 
-static an_tensor *input(an_graph *g, const int64_t *dims, uint32_t rank)
+/* Numbers in a buffer of that dtype. */
+static an_tensor *input_of(an_graph *g, an_dtype dtype, const int64_t *dims, uint32_t rank)
 {
     size_t n = 1;
     for (uint32_t i = 0; i < rank; i++) n *= (size_t)dims[i];
     float *data = bench_data(n);
     an_tensor *t = data ? an_tensor_from_host(g, AN_F32, dims, rank, data) : NULL;
     free(data);
-    return t;
+    if (dtype == AN_DTYPE_NONE || dtype == AN_F32) return t;
+    t = an_cast(t, dtype);
+    return an_realize(&t, 1) ? NULL : t;
+}
+
+static an_tensor *input(an_graph *g, const int64_t *dims, uint32_t rank)
+{
+    return input_of(g, AN_F32, dims, rank);
+}
+
+static double nbytes_of(const bench_size *s, double elements)
+{
+    return elements * (double)an_dtype_nbytes(s->dtype == AN_DTYPE_NONE ? AN_F32 : s->dtype);
+}
+
+/* (b, rows, cols), or (rows, cols) if there is one; stored the other way round if it says t. */
+static an_tensor *matrix(an_graph *g, const bench_size *s, int64_t rows, int64_t cols, bool t)
+{
+    const int64_t dims[3] = {s->b, t ? cols : rows, t ? rows : cols};
+    an_tensor *x = input_of(g, s->dtype, s->b > 1 ? dims : dims + 1, s->b > 1 ? 3 : 2);
+    return t ? an_transpose(x, -1, -2) : x;
 }
 
 static bool matmul(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    const bool ta = s->layout[0] == 't', tb = s->layout[1] == 't';
-    an_tensor *a = ta ? an_transpose(input(g, AN_DIMS(s->k, s->m)), 0, 1) : input(g, AN_DIMS(s->m, s->k));
-    an_tensor *b = tb ? an_transpose(input(g, AN_DIMS(s->n, s->k)), 0, 1) : input(g, AN_DIMS(s->k, s->n));
+    an_tensor *a = matrix(g, s, s->m, s->k, s->layout[0] == 't'), *b = matrix(g, s, s->k, s->n, s->layout[1] == 't');
+    const double m = (double)s->m, n = (double)s->n, k = (double)s->k, batch = (double)s->b;
     out[0] = an_matmul(a, b);
     *nout = 1;
-    *flops = 2.0 * (double)s->m * (double)s->n * (double)s->k;
-    *nbytes = 4.0 * ((double)s->m * (double)s->k + (double)s->k * (double)s->n + (double)s->m * (double)s->n);
+    *flops = 2.0 * batch * m * n * k;
+    *nbytes = nbytes_of(s, batch * (m * k + k * n + m * n));
     return out[0] != NULL;
 }
 
 static bool elementwise(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    an_tensor *x = input(g, AN_DIMS(s->m, s->n)), *y = input(g, AN_DIMS(s->m, s->n));
+    an_tensor *x = input_of(g, s->dtype, AN_DIMS(s->m, s->n)), *y = input_of(g, s->dtype, AN_DIMS(s->m, s->n));
     out[0] = an_relu(an_add(an_mul(an_add_scalar(x, 0.5), y), x));
     *nout = 1;
     *flops = 4.0 * (double)s->m * (double)s->n;
-    *nbytes = 12.0 * (double)s->m * (double)s->n;
+    *nbytes = nbytes_of(s, 3.0 * (double)s->m * (double)s->n);
     return out[0] != NULL;
 }
 
 static bool softmax(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    out[0] = an_softmax(input(g, AN_DIMS(s->m, s->n)), -1);
+    out[0] = an_softmax(input_of(g, s->dtype, AN_DIMS(s->m, s->n)), -1);
     *nout = 1;
     *flops = 5.0 * (double)s->m * (double)s->n;
-    *nbytes = 8.0 * (double)s->m * (double)s->n;
+    *nbytes = nbytes_of(s, 2.0 * (double)s->m * (double)s->n);
     return out[0] != NULL;
 }
 
 static bool layernorm(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    out[0] = an_layer_norm(input(g, AN_DIMS(s->m, s->n)), 1, input(g, AN_DIMS(s->n)), input(g, AN_DIMS(s->n)), 1e-5);
+    out[0] = an_layer_norm(input_of(g, s->dtype, AN_DIMS(s->m, s->n)), 1, input_of(g, s->dtype, AN_DIMS(s->n)), input_of(g, s->dtype, AN_DIMS(s->n)), 1e-5);
     *nout = 1;
     *flops = 8.0 * (double)s->m * (double)s->n;
-    *nbytes = 8.0 * (double)s->m * (double)s->n;
+    *nbytes = nbytes_of(s, 2.0 * (double)s->m * (double)s->n);
     return out[0] != NULL;
 }
 
 static bool reduce(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    out[0] = an_sum(input(g, AN_DIMS(s->m, s->n)), AN_DIMS(0), false);
+    out[0] = an_sum(input_of(g, s->dtype, AN_DIMS(s->m, s->n)), AN_DIMS(0), false);
     *nout = 1;
     *flops = (double)s->m * (double)s->n;
-    *nbytes = 4.0 * (double)s->m * (double)s->n;
+    *nbytes = nbytes_of(s, (double)s->m * (double)s->n);
     return out[0] != NULL;
 }
 
@@ -93,6 +115,35 @@ static bool attention(an_graph *g, const bench_size *s, an_tensor **out, size_t 
     return out[0] != NULL;
 }
 
+/* m rows of k floats out of a table of n. */
+static bool gather(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
+{
+    int32_t *at = malloc((size_t)s->m * sizeof *at);
+    if (!at) return false;
+    for (int64_t i = 0; i < s->m; i++) at[i] = (int32_t)((uint64_t)i * 2654435761u % (uint64_t)s->n);
+    out[0] = an_embedding(input_of(g, s->dtype, AN_DIMS(s->n, s->k)), an_tensor_from_host(g, AN_I32, AN_DIMS(s->m), at));
+    free(at);
+    *nout = 1;
+    *flops = 0;
+    *nbytes = nbytes_of(s, 2.0 * (double)s->m * (double)s->k) + 4.0 * (double)s->m;
+    return out[0] != NULL;
+}
+
+/* n additions to m floats, each a kernel of its own: built with fusion off. */
+static bool launch(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
+{
+    an_settings settings = an_ctx_settings(an_graph_ctx(g));
+    settings.no_fuse = true;
+    if (an_ctx_set_settings(an_graph_ctx(g), settings)) return false;
+    an_tensor *x = input(g, AN_DIMS(s->m)), *y = input(g, AN_DIMS(s->m));
+    for (int64_t i = 0; i < s->n; i++) x = an_add(x, y);
+    out[0] = x;
+    *nout = 1;
+    *flops = (double)s->n * (double)s->m;
+    *nbytes = 12.0 * (double)s->n * (double)s->m;
+    return x != NULL;
+}
+
 /* A training step of n-k-10 with ReLU on m rows, by SGD. */
 static bool mlp(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
@@ -117,14 +168,16 @@ static bool mlp(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout,
 }
 
 static const bench_case cases[] = {
-    {"matmul", "(m, k) @ (k, n)", {1024, 1024, 1024, "nn"}, matmul},
-    {"elementwise", "relu((x + 0.5) * y + x) over (m, n)", {4096, 1024, 1, "nn"}, elementwise},
-    {"softmax", "over the rows of (m, n)", {4096, 1024, 1, "nn"}, softmax},
-    {"layernorm", "over the rows of (m, n)", {4096, 1024, 1, "nn"}, layernorm},
-    {"reduce", "(m, n) summed over m", {4096, 1024, 1, "nn"}, reduce},
-    {"conv", "3x3, k channels in and out, m images of n x n", {16, 32, 64, "nn"}, conv},
-    {"attention", "m heads, n positions, k features", {8, 256, 64, "nn"}, attention},
-    {"mlp", "a step of n-k-10, batch m, SGD", {64, 784, 128, "nn"}, mlp},
+    {"matmul", "(m, k) @ (k, n), b of them", {1024, 1024, 1024, 1, "nn", AN_DTYPE_NONE}, 0, false, matmul},
+    {"elementwise", "relu((x + 0.5) * y + x) over (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, false, elementwise},
+    {"softmax", "over the rows of (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, false, softmax},
+    {"layernorm", "over the rows of (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, false, layernorm},
+    {"reduce", "(m, n) summed over m", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, false, reduce},
+    {"conv", "3x3, k channels in and out, m images of n x n", {16, 32, 64, 1, "nn", AN_DTYPE_NONE}, 0, false, conv},
+    {"attention", "m heads, n positions, k features", {8, 256, 64, 1, "nn", AN_DTYPE_NONE}, 0, false, attention},
+    {"gather", "m rows of k out of a table of n", {16384, 32768, 256, 1, "nn", AN_DTYPE_NONE}, 0, false, gather},
+    {"mlp", "a step of n-k-10, batch m, SGD", {64, 784, 128, 1, "nn", AN_DTYPE_NONE}, 4, false, mlp},
+    {"launch", "n kernels, one after the other, of m floats", {64, 64, 1, 1, "nn", AN_DTYPE_NONE}, 0, true, launch},
 };
 
 size_t bench_count(void)

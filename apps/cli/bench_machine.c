@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -55,44 +56,104 @@ __attribute__((noinline)) static void fma_plain(float *out)
     FMA_LOOP;
 }
 
-double bench_peak_flops(void)
+typedef void fma_fn(float *out);
+
+static fma_fn *fma_loop(void)
 {
-    void (*loop)(float *out) = fma_plain;
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f"))
-        loop = fma_avx512;
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        loop = fma_avx2;
+    if (__builtin_cpu_supports("avx512f")) return fma_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return fma_avx2;
 #endif
-    double best = 0;
-    float sink = 0;
-    for (int r = 0; r < 7; r++) {
-        const double t = bench_clock();
-        loop(&sink);
-        const double rate = 2.0 * 16 * ACCS * ROUNDS / (bench_clock() - t);
-        if (rate > best) best = rate;
-    }
-    return sink > 1e30f ? 0 : best;
+    return fma_plain;
 }
 
-double bench_peak_bytes(void)
+/* A thread that works for a while and notes its rate; all of them at the same time. */
+typedef struct worker {
+    pthread_t id;
+    bool started;
+    double (*work)(struct worker *w);
+    char *from, *to;
+    size_t nbytes;
+    double rate;
+} worker;
+enum { WORKERS_MAX = 256 };
+
+static double work_fma(worker *w)
 {
-    const size_t n = (size_t)64 << 20;
-    char *a = malloc(n), *b = malloc(n);
-    double best = 0;
-    if (a && b) {
-        memset(a, 1, n);
-        memset(b, 2, n);
-        for (int r = 0; r < 7; r++) {
-            const double t = bench_clock();
-            memcpy(b, a, n);
-            const double rate = 2.0 * (double)n / (bench_clock() - t);
-            if (rate > best) best = rate;
-        }
+    float sink = 0;
+    (void)w;
+    const double t = bench_clock();
+    fma_loop()(&sink);
+    const double rate = 2.0 * 16 * ACCS * ROUNDS / (bench_clock() - t);
+    return sink > 1e30f ? 0 : rate;
+}
+
+/* Bytes, read plus written, a second, over some hundredths of one. */
+static double work_copy(worker *w)
+{
+    static const double SECONDS = 0.01;
+    const double start = bench_clock();
+    double now = start, done = 0;
+    while (now - start < SECONDS) {
+        memcpy(w->to, w->from, w->nbytes);
+        __asm__ __volatile__("" : : "r"(w->to) : "memory"); /* the copy is wanted */
+        done += 2.0 * (double)w->nbytes;
+        now = bench_clock();
     }
-    free(a);
-    free(b);
+    return done / (now - start);
+}
+
+static void *run_worker(void *data)
+{
+    worker *w = data;
+    w->rate = w->work(w);
+    return NULL;
+}
+
+static double run_workers(worker *w, int n)
+{
+    double sum = 0;
+    for (int i = 1; i < n; i++) w[i].started = pthread_create(&w[i].id, NULL, run_worker, &w[i]) == 0;
+    run_worker(&w[0]);
+    for (int i = 1; i < n; i++)
+        if (w[i].started) (void)pthread_join(w[i].id, NULL);
+    for (int i = 0; i < n; i++) sum += w[i].rate;
+    return sum;
+}
+
+double bench_peak_flops(int threads)
+{
+    static worker w[WORKERS_MAX];
+    const int n = threads < 1 ? 1 : threads > WORKERS_MAX ? WORKERS_MAX : threads;
+    double best = 0;
+    for (int i = 0; i < n; i++) w[i] = (worker){.work = work_fma};
+    for (int r = 0; r < 7; r++) {
+        const double rate = run_workers(w, n);
+        if (rate > best) best = rate;
+    }
     return best;
+}
+
+double bench_copy_rate(size_t nbytes, int threads)
+{
+    static worker w[WORKERS_MAX];
+    const size_t half = nbytes / 2 < 64 ? 64 : nbytes / 2;
+    int n = threads < 1 ? 1 : threads > WORKERS_MAX ? WORKERS_MAX : threads;
+    if (half < (size_t)n * 4096) n = 1;
+    char *from = malloc(half), *to = malloc(half);
+    double rate = 0;
+    if (from && to) {
+        memset(from, 1, half);
+        memset(to, 2, half);
+        for (int i = 0; i < n; i++) {
+            const size_t begin = half / (size_t)n * (size_t)i, end = i + 1 == n ? half : half / (size_t)n * (size_t)(i + 1);
+            w[i] = (worker){.work = work_copy, .from = from + begin, .to = to + begin, .nbytes = end - begin};
+        }
+        rate = run_workers(w, n);
+    }
+    free(from);
+    free(to);
+    return rate;
 }
 
 /* --- OpenBLAS ---------------------------------------------------------------------------------- */

@@ -5,11 +5,14 @@
 #include "print.h"
 
 #include <anneal/device.h>
+#include <anneal/settings.h>
 
 #include "apps/cli/versions.h" /* made by Meson */
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct doctor_args {
@@ -144,6 +147,35 @@ static void look_at_caches(report *r)
              !exists ? " (not there yet: made when needed)" : x->verdict == MISSING ? " cannot be written" : "");
 }
 
+/* What is in the folder of compiled kernels. */
+static void look_at_kept_kernels(report *r, const an_ctx *ctx)
+{
+    char cache[CLI_PATH_MAX], path[CLI_PATH_MAX];
+    row *x = add(r, "caches", "kernels", OK);
+    if (an_ctx_settings(ctx).no_cache) {
+        x->verdict = NOTE;
+        snprintf(x->text, sizeof x->text, "ANNEAL_CACHE=0: every process compiles anew");
+        return;
+    }
+    const int n = cli_cache_dir(cache, sizeof cache) ? snprintf(path, sizeof path, "%s/kernels", cache) : -1;
+    DIR *d = n > 0 && (size_t)n < sizeof path ? opendir(path) : NULL;
+    size_t packs = 0;
+    double total = 0;
+    for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        struct stat info;
+        if (e->d_name[0] == '.' || fstatat(dirfd(d), e->d_name, &info, 0) != 0) continue;
+        packs++;
+        total += (double)info.st_size;
+    }
+    if (d) {
+        closedir(d);
+        snprintf(x->text, sizeof x->text, "%.400s: %zu files, %.1f MB (ANNEAL_CACHE=0 turns it off)", path, packs, total * 1e-6);
+    } else {
+        x->verdict = NOTE;
+        snprintf(x->text, sizeof x->text, "none kept yet: made by the first compilation");
+    }
+}
+
 static void look_at_libraries(report *r)
 {
     static const struct {
@@ -217,6 +249,7 @@ static int verb_run(const void *args)
     look_at_processor(r);
     look_at_data(r);
     look_at_caches(r);
+    look_at_kept_kernels(r, ctx);
     look_at_libraries(r);
     if (a->json)
         print_json(r);

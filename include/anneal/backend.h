@@ -22,11 +22,14 @@ typedef struct an_kernel_param {
 
 /* A kernel ready for a backend. linear, name and everything below belong to whoever made it and
  * live until the plan is destroyed; a backend copies what its program needs.
+ *   key      structural, of everything that decides linear: the kernel, the device's name, the knobs. 0, 0: it has none, and
+ *            nothing made of it outlives the process
  *   graph    where the ids of linear live
  *   linear   legal by an_linear_verify; the slot-th PARAM is params[slot]
  *   vars     VAR nodes, in the order in which launch gives their values */
 typedef struct an_kernel {
     const char *name;
+    uint64_t key_lo, key_hi;
     an_graph *graph;
     an_uop sink; /* the kernel as a DAG, before linearising: for dumps */
     const an_uop *linear;
@@ -82,6 +85,9 @@ struct an_backend {
     an_status (*read)(an_buffer *src, size_t offset, void *dst, size_t nbytes); /* waits */
     /* Compiles n kernels in one go, out[i] for kernels[i]; on failure none is made. */
     an_status (*compile)(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out);
+    /* Programs by key that were compiled before, perhaps by another process: out[i] for kernels[i], NULL where the device has
+     * none (always, if it keeps none). Looks at key, params and vars only; linear may be NULL. On failure none is made. */
+    an_status (*load)(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out);
     void (*program_destroy)(an_program *prog);
     an_status (*launch)(an_program *prog, const an_launch *launch); /* returns at once */
     an_status (*wait)(an_device *dev);

@@ -42,6 +42,9 @@ typedef struct an_allocator {
 /* All zero is the default. */
 typedef struct an_ctx_desc {
     const an_allocator *allocator; /* NULL: malloc; copied */
+    /* Gets a sentence when something was wrong that is no failure, such as a damaged cache. NULL: a line on stderr. */
+    void (*warn)(void *user, const char *text);
+    void *warn_user;
 } an_ctx_desc;
 
 /* Makes a context. desc may be NULL. Errors: AN_ERR_NOMEM, and *out stays as it was. */

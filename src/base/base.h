@@ -21,6 +21,9 @@ size_t an_mem_failures(const an_ctx *ctx);
 bool an_size_mul(size_t count, size_t size, size_t *out);
 bool an_size_add(size_t a, size_t b, size_t *out);
 
+/* Something the user may want to know though nothing failed: to the context's warn, by default a line on stderr. */
+void an_warn(an_ctx *ctx, const char *fmt, ...) AN_PRINTF(2, 3);
+
 /* --- things that hang off a context ------------------------------------------------------------
  * A module that keeps state for the life of a context puts it in its slot; destroy runs from
  * an_ctx_destroy, last slot first. */

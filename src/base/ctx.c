@@ -15,6 +15,8 @@ struct an_ctx {
     an_allocator allocator;
     size_t nbytes, peak_nbytes;
     size_t failures; /* allocations that failed */
+    void (*warn)(void *user, const char *text);
+    void *warn_user;
     an_status status;
     char error[ERROR_TEXT_MAX];
     ctx_slot slots[AN_SLOT_COUNT];
@@ -29,6 +31,15 @@ static void *default_realloc(void *user, void *ptr, size_t old_size, size_t new_
         return NULL;
     }
     return realloc(ptr, new_size);
+}
+
+static void warn_on_stderr(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+#ifndef __wasi__ /* the browser's module imports nothing */
+    (void)fprintf(stderr, "anneal: warning: %s\n", text);
+#endif
 }
 
 static const struct {
@@ -55,6 +66,8 @@ an_status an_ctx_create(const an_ctx_desc *desc, an_ctx **out)
     if (!ctx) return AN_ERR_NOMEM;
     memset(ctx, 0, sizeof *ctx);
     ctx->allocator = a;
+    ctx->warn = desc && desc->warn ? desc->warn : warn_on_stderr;
+    ctx->warn_user = desc ? desc->warn_user : NULL;
     ctx->nbytes = ctx->peak_nbytes = sizeof *ctx;
     *out = ctx;
     return AN_OK;
@@ -104,6 +117,16 @@ an_status an_fail(an_ctx *ctx, an_status status, const char *fmt, ...)
     vsnprintf(ctx->error, sizeof ctx->error, fmt, args);
     va_end(args);
     return status;
+}
+
+void an_warn(an_ctx *ctx, const char *fmt, ...)
+{
+    char text[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    ctx->warn(ctx->warn_user, text);
 }
 
 void *an_ctx_slot_get(const an_ctx *ctx, an_ctx_slot_id id)

@@ -30,13 +30,15 @@ an_status an_plan_kernel_print(an_plan *p, size_t i, an_kernel_text what, void (
 {
     an_ctx *ctx = an_graph_ctx(p->user);
     if (i >= p->ncalls) return an_fail(ctx, AN_ERR_ARG, "the plan has %zu kernels, there is no kernel %zu", p->ncalls, i);
-    const an_cached_kernel *k = p->kernels[i];
+    an_cached_kernel *k = p->kernels[i];
+    an_status st = what == AN_KERNEL_DAG ? AN_OK : an_cached_kernel_lower(k, NULL);
+    if (st) return st;
     if (what == AN_KERNEL_SOURCE)
         return ((const an_device_base *)p->device)->backend->source(p->device, &k->kernel, put, user);
     an_str text;
     an_str_init(&text, ctx);
-    const an_status st = what == AN_KERNEL_LINEAR ? an_linear_print(&text, k->graph, k->linear.data, k->linear.len)
-                                                  : an_graph_print(&text, k->graph, &k->kernel.sink, 1);
+    st = what == AN_KERNEL_LINEAR ? an_linear_print(&text, k->graph, k->linear.data, k->linear.len)
+                                  : an_graph_print(&text, k->graph, &k->kernel.sink, 1);
     if (!st) put(user, an_str_cstr(&text));
     an_str_fini(&text);
     return st;

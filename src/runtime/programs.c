@@ -52,25 +52,44 @@ static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, 
     return st;
 }
 
-static bool push_put(an_kernel *k, an_uop var)
+static int by_name(const an_graph *g, an_uop a, an_uop b)
 {
-    for (uint32_t i = 0; i < k->nvars; i++)
-        if (an_uop_eq(k->vars[i], var)) return true;
-    if (k->nvars == AN_KERNEL_VAR_MAX) return false;
-    k->vars[k->nvars++] = var;
-    return true;
+    return strcmp(an_uop_name(g, a), an_uop_name(g, b));
 }
 
-/* The kernel of a call, in a graph of its own, through codegen. */
-static an_status make(an_graph *g, const an_call *call, const an_codegen_opts *opts, an_trace *trace, an_cached_kernel **out)
+/* The symbols of the kernel by name: an order that does not depend on how the graph was built, for programs outlive it. */
+static an_status gather_vars(an_kernel *k)
+{
+    an_ctx *ctx = an_graph_ctx(k->graph);
+    an_uop_vec order = {0};
+    an_status st = an_toposort(k->graph, &k->sink, 1, &order);
+    for (size_t i = 0; i < order.len && !st; i++) {
+        if (an_uop_op(k->graph, order.data[i]) != AN_OP_VAR) continue;
+        if (k->nvars == AN_KERNEL_VAR_MAX) {
+            st = an_fail(ctx, AN_ERR_LIMIT, "kernel %s uses more than %d symbolic dimensions", k->name, AN_KERNEL_VAR_MAX);
+            break;
+        }
+        uint32_t at = k->nvars++;
+        for (; at > 0 && by_name(k->graph, k->vars[at - 1], order.data[i]) > 0; at--) k->vars[at] = k->vars[at - 1];
+        k->vars[at] = order.data[i];
+    }
+    an_vec_fini(ctx, &order);
+    return st;
+}
+
+/* The kernel of a call, in a graph of its own; not lowered yet. */
+static an_status make(an_graph *g, const an_call *call, an_key key, const an_codegen_opts *opts, an_cached_kernel **out)
 {
     an_ctx *ctx = an_graph_ctx(g);
     an_status st = AN_ERR_NOMEM;
     an_cached_kernel *k = an_mem_zalloc(ctx, sizeof *k);
     if (!k) return st;
+    k->key = key;
+    k->vector_nbytes = opts->vector_nbytes;
+    k->no_opt = opts->no_opt;
     st = an_graph_create(ctx, &k->graph);
     if (st) goto done;
-    k->kernel.graph = k->graph;
+    k->kernel = (an_kernel){.graph = k->graph, .key_lo = key.lo, .key_hi = key.hi};
     k->kernel.sink = an_uop_import(k->graph, g, call->sink, NULL, NULL);
     const size_t len = strlen(call->name);
     char *name = an_graph_alloc(k->graph, len + 1);
@@ -78,18 +97,11 @@ static an_status make(an_graph *g, const an_call *call, const an_codegen_opts *o
     if (an_uop_is_none(k->kernel.sink) || !name) goto done;
     memcpy(name, call->name, len);
     k->kernel.name = name;
-    st = an_codegen(k->graph, k->kernel.sink, opts, trace, &k->linear);
-    if (st) goto done;
-    k->kernel.linear = k->linear.data;
-    k->kernel.nlinear = k->linear.len;
     k->kernel.nparams = call->nbuffers;
     for (uint32_t i = 0; i < call->nbuffers; i++)
         k->kernel.params[i] = (an_kernel_param){an_uop_dtype(g, call->buffers[i]), call->is_read[i], call->is_written[i]};
-    for (size_t i = 0; i < k->linear.len; i++)
-        if (an_uop_op(k->graph, k->linear.data[i]) == AN_OP_VAR && !push_put(&k->kernel, k->linear.data[i])) {
-            st = an_fail(ctx, AN_ERR_LIMIT, "kernel %s uses more than %d symbolic dimensions", name, AN_KERNEL_VAR_MAX);
-            goto done;
-        }
+    st = gather_vars(&k->kernel);
+    if (st) goto done;
     k->kernel.flops = call->flops;
     k->kernel.nbytes_read = call->nbytes_read;
     k->kernel.nbytes_written = call->nbytes_written;
@@ -100,21 +112,55 @@ done:
     return st;
 }
 
-/* Compiles what the cache holds from `from` on. */
-static an_status compile_new(an_ctx *ctx, cache *c, size_t from, an_device *dev)
+an_status an_cached_kernel_lower(an_cached_kernel *k, an_trace *trace)
 {
-    const size_t n = c->kernels.len - from;
-    const an_backend *backend = ((const an_device_base *)dev)->backend;
+    const an_codegen_opts opts = {.vector_nbytes = k->vector_nbytes, .no_opt = k->no_opt};
+    if (k->linear.len) return AN_OK;
+    const an_status st = an_codegen(k->graph, k->kernel.sink, &opts, trace, &k->linear);
+    k->kernel.linear = k->linear.data;
+    k->kernel.nlinear = k->linear.len;
+    return st;
+}
+
+/* Programs for some of the cache's kernels: what the device had from before, or what it compiles. */
+static an_status get_programs(an_ctx *ctx, an_cached_kernel *const *some, size_t n, an_device *dev,
+                              an_status (*get)(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out))
+{
     const an_kernel **kernels = an_mem_alloc(ctx, n * sizeof *kernels);
     an_program **programs = an_mem_zalloc(ctx, n * sizeof *programs);
     an_status st = AN_ERR_NOMEM;
     if (kernels && programs) {
-        for (size_t i = 0; i < n; i++) kernels[i] = &c->kernels.data[from + i]->kernel;
-        st = backend->compile(dev, kernels, n, programs);
-        for (size_t i = 0; i < n && !st; i++) c->kernels.data[from + i]->program = programs[i];
+        for (size_t i = 0; i < n; i++) kernels[i] = &some[i]->kernel;
+        st = get(dev, kernels, n, programs);
+        for (size_t i = 0; i < n && !st; i++) some[i]->program = programs[i];
     }
     an_mem_free(ctx, kernels, n * sizeof *kernels);
     an_mem_free(ctx, programs, n * sizeof *programs);
+    return st;
+}
+
+/* Gives every kernel of the cache from `from` on its program. What the device has need not be lowered, unless for the trace. */
+static an_status fill(an_ctx *ctx, cache *c, size_t from, an_device *dev, an_trace *trace, double *codegen_s, double *compile_s)
+{
+    const an_backend *backend = ((const an_device_base *)dev)->backend;
+    const size_t n = c->kernels.len - from;
+    size_t nmissing = 0;
+    an_cached_kernel **missing = an_mem_alloc(ctx, n * sizeof *missing);
+    if (!missing) return AN_ERR_NOMEM;
+    double t = an_clock();
+    an_status st = get_programs(ctx, c->kernels.data + from, n, dev, backend->load);
+    *compile_s += an_clock() - t;
+    t = an_clock();
+    for (size_t i = 0; i < n && !st; i++) {
+        an_cached_kernel *k = c->kernels.data[from + i];
+        if (!k->program) missing[nmissing++] = k;
+        if (!k->program || trace) st = an_cached_kernel_lower(k, trace);
+    }
+    *codegen_s += an_clock() - t;
+    t = an_clock();
+    if (!st && nmissing) st = get_programs(ctx, missing, nmissing, dev, backend->compile);
+    *compile_s += an_clock() - t;
+    an_mem_free(ctx, missing, n * sizeof *missing);
     return st;
 }
 
@@ -129,7 +175,7 @@ an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *cal
                                   .scratch_nbytes = ((const an_device_base *)device)->scratch_nbytes,
                                   .no_opt = an_ctx_settings(ctx).no_opt};
     an_status st = AN_OK;
-    double t = an_clock();
+    const double t = an_clock();
     for (size_t i = 0; i < calls->len && !st; i++) {
         an_key key = {0};
         st = key_of(g, &calls->data[i], device, &opts, &key);
@@ -139,15 +185,13 @@ an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *cal
         reused[i] = out[i] != NULL;
         if (st || out[i]) continue;
         if (!an_vec_reserve(ctx, &c->kernels, 1)) st = AN_ERR_NOMEM;
-        if (!st) st = make(g, &calls->data[i], &opts, trace, &out[i]);
+        if (!st) st = make(g, &calls->data[i], key, &opts, &out[i]);
         if (st) break;
-        out[i]->key = key;
         c->kernels.data[c->kernels.len++] = out[i];
     }
     *codegen_s = an_clock() - t;
-    t = an_clock();
-    if (!st && c->kernels.len > from) st = compile_new(ctx, c, from, device);
-    *compile_s = an_clock() - t;
+    *compile_s = 0;
+    if (!st && c->kernels.len > from) st = fill(ctx, c, from, device, trace, codegen_s, compile_s);
     while (st && c->kernels.len > from) kernel_destroy(ctx, c->kernels.data[--c->kernels.len]);
     return st;
 }

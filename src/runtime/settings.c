@@ -22,7 +22,7 @@ an_settings an_ctx_settings(const an_ctx *ctx)
     const an_settings *set = an_ctx_slot_get(ctx, AN_SLOT_SETTINGS);
     if (set) return *set;
     return (an_settings){.no_fuse = is_off("ANNEAL_FUSE"), .no_opt = is_off("ANNEAL_OPT"), .no_reuse = is_off("ANNEAL_REUSE"),
-                         .memory_budget = number("ANNEAL_MEMORY_BUDGET")};
+                         .no_cache = is_off("ANNEAL_CACHE"), .memory_budget = number("ANNEAL_MEMORY_BUDGET")};
 }
 
 static void settings_destroy(an_ctx *ctx, void *data)

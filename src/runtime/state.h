@@ -77,12 +77,17 @@ an_status an_version_walk(an_graph *g, an_runtime *rt, const an_uop *roots, size
 typedef struct an_cached_kernel {
     an_key key;
     an_graph *graph; /* owns the nodes of kernel */
-    an_uop_vec linear;
+    uint32_t vector_nbytes; /* the knobs of its codegen */
+    bool no_opt;
+    an_uop_vec linear; /* empty until lowered */
     an_kernel kernel;
-    an_program *program; /* NULL until compiled */
+    an_program *program; /* NULL until there is one */
 } an_cached_kernel;
 
-/* out[i] for calls[i]; new ones are run through codegen and compiled together. reused[i]: an equal kernel was there. */
+/* Runs codegen on a kernel whose program came from elsewhere; no-op on one that was lowered. */
+an_status an_cached_kernel_lower(an_cached_kernel *k, an_trace *trace);
+
+/* out[i] for calls[i]; new ones the device has not kept are run through codegen and compiled together. reused[i]: an equal kernel was there. */
 an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *calls, an_trace *trace,
                           an_cached_kernel **out, bool *reused, double *codegen_s, double *compile_s);
 

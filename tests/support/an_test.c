@@ -1,5 +1,5 @@
 /* an_test.c - cases, checks and the allocator that fails on demand. */
-#define _DEFAULT_SOURCE /* getloadavg */
+#define _DEFAULT_SOURCE /* getloadavg, setenv */
 #include "an_test.h"
 
 #include <anneal/ctx.h>
@@ -194,6 +194,7 @@ static void run_case(void **state)
 
 int an_test_main(const an_test_case *cases, size_t ncases, const char *part)
 {
+    if (setenv("ANNEAL_CACHE", "0", 0) != 0) return 1; /* nothing of another run, and nothing in the user's folder */
     struct CMUnitTest *tests = calloc(ncases, sizeof *tests);
     an_test_case *copies = calloc(ncases, sizeof *copies); /* cmocka takes void *, so not the const ones */
     if (!tests || !copies) return 1;

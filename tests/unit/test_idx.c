@@ -367,7 +367,7 @@ static void every_failing_allocation_is_a_clean_error(void **state)
         an_ctx *ctx = NULL;
         an_idx x = {0};
         const an_allocator a = {failing_realloc, &f};
-        assert_int_equal(an_ctx_create(&(an_ctx_desc){&a}, &ctx), AN_OK);
+        assert_int_equal(an_ctx_create(&(an_ctx_desc){.allocator = &a}, &ctx), AN_OK);
         const an_status st = parse(ctx, g, NULL, &x);
         worked = st == AN_OK;
         if (!worked) {

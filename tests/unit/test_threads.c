@@ -14,6 +14,7 @@
 #include "backend/cpu/pool.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 enum { PARTS = 37 };
 typedef struct counts {
@@ -37,12 +38,51 @@ static void every_part_runs_once(an_test *t)
             counts c = {0};
             void *params[1] = {&c};
             const int64_t nparts = 2 + run % (PARTS - 1);
-            cpu_pool_run(pool, count, params, &nparts, (uint32_t)nparts);
+            cpu_pool_run(pool, count, params, &nparts, (uint32_t)nparts, run % 3 != 1);
             CHECK_EQ(t, atomic_load(&c.wrong), 0);
             for (int64_t i = 0; i < PARTS; i++) CHECK_EQ(t, atomic_load(&c.ran[i]), i < nparts);
         }
         cpu_pool_destroy(pool);
     }
+}
+
+/* Longer than threads watch: every run finds them asleep, or falling asleep. */
+static void sleeping_threads_wake(an_test *t)
+{
+    cpu_pool *pool = NULL;
+    CHECK_OK(t, cpu_pool_create(t->ctx, 4, &pool));
+    for (int run = 0; run < 300; run++) {
+        counts c = {0};
+        void *params[1] = {&c};
+        const int64_t nparts = PARTS;
+        const struct timespec pause = {.tv_nsec = 30000 + 1000 * (run % 60)};
+        (void)nanosleep(&pause, NULL);
+        cpu_pool_run(pool, count, params, &nparts, PARTS, run % 2 == 0);
+        for (int64_t i = 0; i < PARTS; i++) CHECK_EQ(t, atomic_load(&c.ran[i]), 1);
+    }
+    cpu_pool_destroy(pool);
+}
+
+static void take_a_millisecond(void *const *params, const int64_t *vars, int64_t part, int64_t nparts)
+{
+    const struct timespec pause = {.tv_nsec = part ? 1000000 : 1000};
+    (void)nanosleep(&pause, NULL);
+    count(params, vars, part, nparts);
+}
+
+/* The caller's own parts are short: it sleeps until the others' are done. */
+static void the_caller_waits_for_long_parts(an_test *t)
+{
+    cpu_pool *pool = NULL;
+    CHECK_OK(t, cpu_pool_create(t->ctx, 3, &pool));
+    for (int run = 0; run < 50; run++) {
+        counts c = {0};
+        void *params[1] = {&c};
+        const int64_t nparts = 3;
+        cpu_pool_run(pool, take_a_millisecond, params, &nparts, 3, true);
+        for (int64_t i = 0; i < 3; i++) CHECK_EQ(t, atomic_load(&c.ran[i]), 1);
+    }
+    cpu_pool_destroy(pool);
 }
 
 static void a_pool_of_one_thread_runs_all_at_once(an_test *t)
@@ -52,7 +92,7 @@ static void a_pool_of_one_thread_runs_all_at_once(an_test *t)
     void *params[1] = {&c};
     const int64_t one = 1;
     CHECK_OK(t, cpu_pool_create(t->ctx, 1, &pool));
-    cpu_pool_run(pool, count, params, &one, 8);
+    cpu_pool_run(pool, count, params, &one, 8, true);
     CHECK_EQ(t, atomic_load(&c.wrong), 0);
     CHECK_EQ(t, atomic_load(&c.ran[0]), 1);
     cpu_pool_destroy(pool);
@@ -123,8 +163,8 @@ static void results_do_not_depend_on_threads(an_test *t)
     free(saved);
 }
 
-AN_TEST_MAIN(AN_CASE(every_part_runs_once), AN_CASE(a_pool_of_one_thread_runs_all_at_once),
-             AN_CASE(results_do_not_depend_on_threads))
+AN_TEST_MAIN(AN_CASE(every_part_runs_once), AN_CASE(sleeping_threads_wake), AN_CASE(the_caller_waits_for_long_parts),
+             AN_CASE(a_pool_of_one_thread_runs_all_at_once), AN_CASE(results_do_not_depend_on_threads))
 #else
 static void there_are_none_without_the_cpu_backend(an_test *t)
 {

@@ -8,7 +8,8 @@
 enum {
     ALIGNMENT = 64, /* of a buffer: a cache line, and the widest vector */
     THREADS_MAX = 1024,
-    SCRATCH_NBYTES = 1 << 20 /* on the stack of each thread */
+    SCRATCH_NBYTES = 1 << 20, /* on the stack of each thread */
+    WAKE_NS = 20000 /* of work that pays for waking a thread */
 };
 
 typedef struct cpu_device {
@@ -29,6 +30,7 @@ typedef struct cpu_program {
     an_program_base base;
     cpu_function function;
     uint32_t nparams, nparts;
+    bool wake; /* worth waking threads for */
 } cpu_program;
 
 static an_ctx *ctx_of(const an_device *dev)
@@ -40,8 +42,8 @@ static void device_close(an_device *dev)
 {
     if (!dev) return;
     cpu_device *d = (cpu_device *)dev;
-    cpu_pool_destroy(d->pool);
     cpu_jit_destroy(d->jit);
+    cpu_pool_destroy(d->pool);
     cpu_host_fini(&d->host);
     an_mem_free(ctx_of(dev), d, sizeof *d);
 }
@@ -151,54 +153,68 @@ static void program_destroy(an_program *prog)
     an_mem_free(ctx_of(dev), p, sizeof *p);
 }
 
-/* More parts than threads: one that gets less of its processor takes fewer of them. */
-static uint32_t parts_for(const cpu_device *d, int64_t most)
+/* Nanoseconds of one thread, by the cost model's counts and the rate of code that is neither good nor bad. */
+static double estimate_ns(const an_kernel *k)
 {
-    enum { PARTS_A_THREAD = 4 };
+    return 0.1 * k->flops + 0.1 * (k->nbytes_read + k->nbytes_written);
+}
+
+/* More parts than threads: one that gets less of its processor takes fewer of them. A kernel that takes no longer than
+ * handing out its parts is one part. */
+static uint32_t parts_for(const cpu_device *d, const an_kernel *k, int64_t most)
+{
+    enum { PARTS_A_THREAD = 4, SMALL_NS = 2000 };
+    if (estimate_ns(k) < SMALL_NS) return 1;
     const int64_t n = (int64_t)d->base.threads * PARTS_A_THREAD;
     return (uint32_t)(most < n ? most : n < CPU_PARTS_MAX ? n : CPU_PARTS_MAX);
 }
 
-static an_status compile_all(cpu_device *d, const an_kernel *const *kernels, size_t n, cpu_function *functions,
-                             an_program **out)
+static an_status program_create(cpu_device *d, const an_kernel *kernel, const cpu_function *f, an_program **out)
 {
-    an_ctx *ctx = d->base.ctx;
-    for (size_t i = 0; i < n; i++) {
-        cpu_program *p = an_mem_zalloc(ctx, sizeof *p);
-        if (!p) return AN_ERR_NOMEM;
-        p->base.device = (an_device *)d;
-        p->nparams = kernels[i]->nparams;
-        out[i] = (an_program *)p;
-    }
-    if (!d->jit) {
-        const an_status st = cpu_jit_create(ctx, &d->host, d->base.threads, &d->jit);
-        if (st) return st;
-    }
-    const an_status st = cpu_jit_compile(d->jit, kernels, n, functions);
-    for (size_t i = 0; i < n && !st; i++) {
-        cpu_program *p = (cpu_program *)out[i];
-        p->function = functions[i];
-        p->nparts = parts_for(d, functions[i].parts);
-    }
-    return st;
+    cpu_program *p = an_mem_zalloc(d->base.ctx, sizeof *p);
+    if (!p) return AN_ERR_NOMEM;
+    *p = (cpu_program){.base = {(an_device *)d}, .function = *f, .nparams = kernel->nparams,
+                       .nparts = parts_for(d, kernel, f->parts), .wake = estimate_ns(kernel) > WAKE_NS};
+    *out = (an_program *)p;
+    return AN_OK;
 }
 
-static an_status compile(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out)
+/* Programs of the functions that get makes; none on failure. */
+static an_status programs(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out,
+                          an_status (*get)(cpu_jit *jit, const an_kernel *const *kernels, size_t n, cpu_function *out))
 {
-    an_ctx *ctx = ctx_of(dev);
+    cpu_device *d = (cpu_device *)dev;
+    an_ctx *ctx = d->base.ctx;
     size_t nbytes = 0;
     if (n == 0) return AN_OK;
     if (!an_size_mul(n, sizeof(cpu_function), &nbytes)) return an_fail(ctx, AN_ERR_NOMEM, "cpu: %zu kernels are too many", n);
     cpu_function *functions = an_mem_zalloc(ctx, nbytes);
     if (!functions) return AN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++) out[i] = NULL;
-    const an_status st = compile_all((cpu_device *)dev, kernels, n, functions, out);
+    an_status st = d->jit ? AN_OK : cpu_jit_create(ctx, &d->host, d->pool, d->base.threads, &d->jit);
+    if (!st) st = get(d->jit, kernels, n, functions);
+    for (size_t i = 0; i < n && !st; i++) {
+        if (!functions[i].entry) continue;
+        st = program_create(d, kernels[i], &functions[i], &out[i]);
+        if (!st) functions[i] = (cpu_function){0}; /* the program's now */
+    }
     for (size_t i = 0; i < n && st; i++) {
+        if (d->jit) cpu_function_release(d->jit, &functions[i]);
         program_destroy(out[i]);
         out[i] = NULL;
     }
     an_mem_free(ctx, functions, nbytes);
     return st;
+}
+
+static an_status compile(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out)
+{
+    return programs(dev, kernels, n, out, cpu_jit_compile);
+}
+
+static an_status load(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out)
+{
+    return programs(dev, kernels, n, out, cpu_jit_load);
 }
 
 static an_status launch(an_program *prog, const an_launch *l)
@@ -209,7 +225,7 @@ static an_status launch(an_program *prog, const an_launch *l)
         params[i] = ((const cpu_buffer *)l->buffers[i])->data + (l->offsets ? l->offsets[i] : 0);
     cpu_pool *pool = ((cpu_device *)p->base.device)->pool;
     if (pool && p->nparts > 1)
-        cpu_pool_run(pool, p->function.entry, params, l->vars, p->nparts);
+        cpu_pool_run(pool, p->function.entry, params, l->vars, p->nparts, p->wake);
     else
         p->function.entry(params, l->vars, 0, 1);
     return AN_OK;
@@ -235,6 +251,7 @@ const an_backend an_backend_cpu = {
     .write = buffer_write,
     .read = buffer_read,
     .compile = compile,
+    .load = load,
     .program_destroy = program_destroy,
     .launch = launch,
     .wait = wait,

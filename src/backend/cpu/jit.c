@@ -1,98 +1,40 @@
-/* jit.c - modules to machine code.
+/* jit.c - object files to code in this process, through LLVM's ORC: compiled now, or kept on disk by an earlier process.
  *
- * Kernels of one compile call are dealt to as many modules as threads help. The caller's thread writes the IR of each, for
- * our allocator belongs to one thread; then each module is optimised and becomes an object file on a thread of its own, with
- * its own LLVM context and target machine; then ORC links the objects into this process.
- *
- * State outside a context: LLVM's own registry of targets, filled by cpu_host_init. Each fill writes the same pointers. */
+ * Code is shared: kernels of one key are one symbol. What is on disk is found by the kernel's key, this library's sources,
+ * the machine and the version of LLVM; a value is the number of parts, then the object file. */
 #include "backend/cpu/jit.h"
 
-#include <llvm-c/Analysis.h>
+#include "backend/cpu/object.h"
+#include "base/disk.h"
+#include <anneal/settings.h>
+
 #include <llvm-c/Error.h>
 #include <llvm-c/LLJIT.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 
-enum { THREADS_MAX = 8 };
+enum { KEPT_MB_MAX = 256 };
 
-/* Bare instcombine aborts the process where it does not reach a fixpoint at once. */
-static const char passes[] = "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
+struct cpu_code {
+    an_key key; /* all zero: not shared, not kept */
+    LLVMOrcResourceTrackerRef tracker;
+    cpu_entry entry;
+    int64_t parts;
+    size_t users;
+};
 
 struct cpu_jit {
     an_ctx *ctx;
     const cpu_host *host;
+    cpu_pool *pool;
+    int threads;
     LLVMOrcLLJITRef orc;
-    LLVMTargetMachineRef machines[THREADS_MAX]; /* one a thread */
-    uint32_t nthreads;
-    uint64_t serial; /* of the next kernel: its symbol */
+    cpu_compiler *compiler; /* made by the first compile */
+    an_disk *disk;        /* NULL: nothing is kept */
+    an_key machine;         /* what every key on disk begins with */
+    uint64_t serial;        /* of the next kernel without a key: its symbol */
+    AN_VEC(cpu_code *) codes;
 };
-
-struct cpu_code {
-    LLVMOrcResourceTrackerRef tracker;
-    size_t users;
-};
-
-/* A module on its way to an object file. */
-typedef struct job {
-    LLVMContextRef llvm;
-    LLVMModuleRef module;
-    LLVMTargetMachineRef machine;
-    LLVMMemoryBufferRef object; /* out */
-    char *error;                /* out: a message of LLVM's, or NULL */
-    size_t weight;              /* instructions in it */
-    cpu_code *code;
-    pthread_t thread;
-    bool threaded;
-} job;
-
-/* --- the host ---------------------------------------------------------------------------------- */
-
-/* name is "+avx2": on, in a list with commas. Names start others: avx512f, avx512fp16. */
-static bool has_feature(const cpu_host *host, const char *name)
-{
-    const size_t len = strlen(name);
-    for (const char *at = strstr(host->features, name); at; at = strstr(at + 1, name))
-        if (at[len] == ',' || at[len] == '\0') return true;
-    return false;
-}
-
-an_status cpu_host_init(an_ctx *ctx, cpu_host *host)
-{
-    if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter())
-        return an_fail(ctx, AN_ERR_UNSUPPORTED, "cpu: this LLVM has no code generator for this machine; use --device interp");
-    *host = (cpu_host){.triple = LLVMGetDefaultTargetTriple(),
-                       .cpu = LLVMGetHostCPUName(),
-                       .features = LLVMGetHostCPUFeatures()};
-    host->vector_nbytes = has_feature(host, "+avx512f") ? 64 : has_feature(host, "+avx2") ? 32 : 16;
-    host->has_f16c = has_feature(host, "+f16c");
-    return AN_OK;
-}
-
-void cpu_host_fini(cpu_host *host)
-{
-    LLVMDisposeMessage(host->triple);
-    LLVMDisposeMessage(host->cpu);
-    LLVMDisposeMessage(host->features);
-    *host = (cpu_host){0};
-}
-
-static an_status create_machine(an_ctx *ctx, const cpu_host *host, LLVMTargetMachineRef *out)
-{
-    LLVMTargetRef target = NULL;
-    char *error = NULL;
-    if (LLVMGetTargetFromTriple(host->triple, &target, &error)) {
-        const an_status st = an_fail(ctx, AN_ERR_UNSUPPORTED, "cpu: %s", error);
-        LLVMDisposeMessage(error);
-        return st;
-    }
-    *out = LLVMCreateTargetMachine(target, host->triple, host->cpu, host->features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
-                                   LLVMCodeModelJITDefault);
-    return *out ? AN_OK : an_fail(ctx, AN_ERR_INTERNAL, "cpu: LLVM makes no target machine for %s", host->triple);
-}
 
 /* --- ORC --------------------------------------------------------------------------------------- */
 
@@ -148,7 +90,7 @@ static an_status define_symbols(an_ctx *ctx, LLVMOrcLLJITRef orc)
 static an_status create_orc(cpu_jit *jit)
 {
     LLVMTargetMachineRef machine = NULL;
-    an_status st = create_machine(jit->ctx, jit->host, &machine);
+    an_status st = cpu_host_machine(jit->ctx, jit->host, &machine);
     if (st) return st;
     const LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder(); /* takes the machine; create takes it */
     LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
@@ -158,23 +100,49 @@ static an_status create_orc(cpu_jit *jit)
     return define_symbols(jit->ctx, jit->orc);
 }
 
+/* Everything but the kernel that decides what its object file is. */
+static an_key machine_key(const cpu_host *host)
+{
+    unsigned major = 0, minor = 0, patch = 0;
+    LLVMGetVersion(&major, &minor, &patch);
+    const char *const texts[] = {host->triple, host->cpu, host->features, cpu_passes};
+    an_key k = an_key_mix(an_key_of("cpu", 3), an_source_id());
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) k = an_key_mix(k, an_hash_bytes(0, texts[i], strlen(texts[i])));
+    k = an_key_mix(k, (uint64_t)major << 32 | minor << 16 | patch);
+    return an_key_mix(k, host->vector_nbytes);
+}
+
+static an_status open_disk(cpu_jit *jit)
+{
+    char folder[4000];
+    const size_t room = sizeof folder - sizeof "/kernels";
+    if (an_ctx_settings(jit->ctx).no_cache || !an_cache_folder(folder, room)) return AN_OK;
+    strcat(folder, "/kernels");
+    an_status st = an_disk_open(jit->ctx, folder, (uint64_t)KEPT_MB_MAX << 20, &jit->disk);
+    return st;
+}
+
 void cpu_jit_destroy(cpu_jit *jit)
 {
     if (!jit) return;
-    for (uint32_t i = 0; i < jit->nthreads; i++)
-        if (jit->machines[i]) LLVMDisposeTargetMachine(jit->machines[i]);
+    cpu_compiler_destroy(jit->compiler);
     if (jit->orc) LLVMConsumeError(LLVMOrcDisposeLLJIT(jit->orc));
+    an_disk_close(jit->disk);
+    an_vec_fini(jit->ctx, &jit->codes);
     an_mem_free(jit->ctx, jit, sizeof *jit);
 }
 
-an_status cpu_jit_create(an_ctx *ctx, const cpu_host *host, int threads, cpu_jit **out)
+an_status cpu_jit_create(an_ctx *ctx, const cpu_host *host, cpu_pool *pool, int threads, cpu_jit **out)
 {
     cpu_jit *jit = an_mem_zalloc(ctx, sizeof *jit);
     if (!jit) return AN_ERR_NOMEM;
     jit->ctx = ctx;
     jit->host = host;
-    jit->nthreads = threads < 1 ? 1 : threads > THREADS_MAX ? THREADS_MAX : (uint32_t)threads;
-    const an_status st = create_orc(jit);
+    jit->pool = pool;
+    jit->threads = threads;
+    jit->machine = machine_key(host);
+    an_status st = create_orc(jit);
+    if (!st) st = open_disk(jit);
     if (st) {
         cpu_jit_destroy(jit);
         return st;
@@ -183,93 +151,26 @@ an_status cpu_jit_create(an_ctx *ctx, const cpu_host *host, int threads, cpu_jit
     return AN_OK;
 }
 
-/* --- compiling --------------------------------------------------------------------------------- */
+/* --- code -------------------------------------------------------------------------------------- */
 
-static void prepare_module(LLVMModuleRef module, LLVMTargetMachineRef machine, const char *triple)
+static bool has_key(an_key key)
 {
-    const LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
-    LLVMSetTarget(module, triple);
-    LLVMSetModuleDataLayout(module, layout);
-    LLVMDisposeTargetData(layout);
+    return key.lo || key.hi;
 }
 
-/* On any thread: touches nothing but its job. */
-static void *run_job(void *data)
+static an_key key_of(const cpu_jit *jit, const an_kernel *k)
 {
-    job *j = data;
-    if (LLVMVerifyModule(j->module, LLVMReturnStatusAction, &j->error)) return NULL;
-    LLVMDisposeMessage(j->error);
-    j->error = NULL;
-    const LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    const LLVMErrorRef failed = LLVMRunPasses(j->module, passes, j->machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (failed) {
-        char *text = LLVMGetErrorMessage(failed);
-        j->error = LLVMCreateMessage(text);
-        LLVMDisposeErrorMessage(text);
-        return NULL;
-    }
-    char *error = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(j->machine, j->module, LLVMObjectFile, &error, &j->object)) j->error = error;
-    return NULL;
+    const an_key zero = {0};
+    if (!k->key_lo && !k->key_hi) return zero;
+    return an_key_mix(an_key_mix(jit->machine, k->key_lo), k->key_hi);
 }
 
-static void run_jobs(job *jobs, size_t njobs)
+static void symbol_of(cpu_jit *jit, an_key key, char symbol[CPU_SYMBOL_SIZE])
 {
-    for (size_t i = 1; i < njobs; i++) jobs[i].threaded = pthread_create(&jobs[i].thread, NULL, run_job, &jobs[i]) == 0;
-    for (size_t i = 0; i < njobs; i++)
-        if (!jobs[i].threaded) run_job(&jobs[i]);
-    for (size_t i = 1; i < njobs; i++)
-        if (jobs[i].threaded) (void)pthread_join(jobs[i].thread, NULL);
-}
-
-static void symbol_of(char *text, size_t size, uint64_t serial)
-{
-    (void)snprintf(text, size, "an_kernel_%llu", (unsigned long long)serial);
-}
-
-static an_status begin_jobs(cpu_jit *jit, job *jobs, size_t njobs)
-{
-    for (size_t i = 0; i < njobs; i++) {
-        if (!jit->machines[i]) {
-            const an_status st = create_machine(jit->ctx, jit->host, &jit->machines[i]);
-            if (st) return st;
-        }
-        jobs[i].code = an_mem_zalloc(jit->ctx, sizeof *jobs[i].code);
-        if (!jobs[i].code) return AN_ERR_NOMEM;
-        jobs[i].machine = jit->machines[i];
-        jobs[i].llvm = LLVMContextCreate();
-        jobs[i].module = LLVMModuleCreateWithNameInContext("anneal", jobs[i].llvm);
-        prepare_module(jobs[i].module, jobs[i].machine, jit->host->triple);
-    }
-    return AN_OK;
-}
-
-/* Each kernel to the lightest job so far. */
-static an_status deal(cpu_jit *jit, job *jobs, size_t njobs, const an_kernel *const *kernels, size_t n, cpu_function *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        job *j = jobs;
-        for (size_t k = 1; k < njobs; k++)
-            if (jobs[k].weight < j->weight) j = &jobs[k];
-        char name[40];
-        symbol_of(name, sizeof name, jit->serial + i);
-        const an_status st = cpu_emit_kernel(jit->ctx, jit->host, j->llvm, j->module, kernels[i], name);
-        if (st) return st;
-        j->weight += kernels[i]->nlinear;
-        out[i] = (cpu_function){.parts = cpu_kernel_parts(kernels[i]), .code = j->code};
-    }
-    return AN_OK;
-}
-
-static an_status link_job(cpu_jit *jit, job *j)
-{
-    if (j->error) return an_fail(jit->ctx, AN_ERR_INTERNAL, "cpu: LLVM: %s", j->error);
-    j->code->tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(jit->orc));
-    const LLVMMemoryBufferRef object = j->object;
-    j->object = NULL; /* ORC takes it, also when it fails */
-    const LLVMErrorRef error = LLVMOrcLLJITAddObjectFileWithRT(jit->orc, j->code->tracker, object);
-    return error ? orc_failed(jit->ctx, "object", error) : AN_OK;
+    if (has_key(key))
+        (void)snprintf(symbol, CPU_SYMBOL_SIZE, "an_%016llx%016llx", (unsigned long long)key.hi, (unsigned long long)key.lo);
+    else
+        (void)snprintf(symbol, CPU_SYMBOL_SIZE, "an_serial_%llu", (unsigned long long)jit->serial++);
 }
 
 static void code_destroy(cpu_jit *jit, cpu_code *code)
@@ -281,65 +182,157 @@ static void code_destroy(cpu_jit *jit, cpu_code *code)
     an_mem_free(jit->ctx, code, sizeof *code);
 }
 
-static void job_fini(cpu_jit *jit, job *j)
+static bool share(cpu_jit *jit, an_key key, cpu_function *out)
 {
-    if (j->object) LLVMDisposeMemoryBuffer(j->object);
-    if (j->error) LLVMDisposeMessage(j->error);
-    if (j->module) LLVMDisposeModule(j->module);
-    if (j->llvm) LLVMContextDispose(j->llvm);
-    if (j->code && j->code->users == 0) code_destroy(jit, j->code);
+    if (!has_key(key)) return false;
+    for (size_t i = 0; i < jit->codes.len; i++) {
+        cpu_code *c = jit->codes.data[i];
+        if (!an_key_eq(c->key, key)) continue;
+        c->users++;
+        *out = (cpu_function){c->entry, c->parts, c};
+        return true;
+    }
+    return false;
 }
 
-static an_status look_up(cpu_jit *jit, size_t n, cpu_function *out)
+/* Links object, which it takes; failed is LLVM's, for the caller to report or swallow. */
+static an_status link_object(cpu_jit *jit, an_key key, const char *symbol, LLVMMemoryBufferRef object, int64_t parts,
+                             cpu_function *out, LLVMErrorRef *failed)
+{
+    LLVMOrcExecutorAddress at = 0;
+    *failed = NULL;
+    cpu_code *code = an_vec_reserve(jit->ctx, &jit->codes, 1) ? an_mem_zalloc(jit->ctx, sizeof *code) : NULL;
+    if (!code) {
+        LLVMDisposeMemoryBuffer(object);
+        return AN_ERR_NOMEM;
+    }
+    *code = (cpu_code){.key = key, .parts = parts, .users = 1};
+    code->tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(jit->orc));
+    *failed = LLVMOrcLLJITAddObjectFileWithRT(jit->orc, code->tracker, object);
+    if (!*failed) *failed = LLVMOrcLLJITLookup(jit->orc, &at, symbol);
+    if (*failed) {
+        code_destroy(jit, code);
+        return AN_OK;
+    }
+    code->entry = (cpu_entry)(uintptr_t)at;
+    jit->codes.data[jit->codes.len++] = code;
+    *out = (cpu_function){code->entry, parts, code};
+    return AN_OK;
+}
+
+void cpu_function_release(cpu_jit *jit, cpu_function *f)
+{
+    cpu_code *code = f->code;
+    *f = (cpu_function){0};
+    if (!code || --code->users > 0) return;
+    for (size_t i = 0; i < jit->codes.len; i++)
+        if (jit->codes.data[i] == code) {
+            jit->codes.data[i] = jit->codes.data[--jit->codes.len];
+            break;
+        }
+    code_destroy(jit, code);
+}
+
+/* --- what is kept ------------------------------------------------------------------------------- */
+
+static an_status load_one(cpu_jit *jit, an_key key, cpu_function *out)
+{
+    void *data = NULL;
+    size_t nbytes = 0;
+    int64_t parts = 0;
+    char symbol[CPU_SYMBOL_SIZE];
+    LLVMErrorRef failed = NULL;
+    an_status st = an_disk_get(jit->disk, key, &data, &nbytes);
+    if (st || !data) return st;
+    bool good = nbytes > sizeof parts;
+    if (good) {
+        memcpy(&parts, data, sizeof parts);
+        good = parts >= 1;
+    }
+    if (good) {
+        symbol_of(jit, key, symbol);
+        const LLVMMemoryBufferRef object =
+            LLVMCreateMemoryBufferWithMemoryRangeCopy((const char *)data + sizeof parts, nbytes - sizeof parts, symbol);
+        st = link_object(jit, key, symbol, object, parts, out, &failed);
+        if (failed) LLVMConsumeError(failed);
+        good = !failed;
+    }
+    if (!good) an_disk_reject(jit->disk, key);
+    an_mem_free(jit->ctx, data, nbytes);
+    return st;
+}
+
+an_status cpu_jit_load(cpu_jit *jit, const an_kernel *const *kernels, size_t n, cpu_function *out)
+{
+    an_status st = jit->disk ? an_disk_refresh(jit->disk) : AN_OK;
+    size_t i = 0;
+    for (; i < n && !st; i++) {
+        const an_key key = key_of(jit, kernels[i]);
+        out[i] = (cpu_function){0};
+        if (!has_key(key) || share(jit, key, &out[i]) || !jit->disk) continue;
+        st = load_one(jit, key, &out[i]);
+    }
+    while (st && i > 0) cpu_function_release(jit, &out[--i]);
+    return st;
+}
+
+/* What was compiled just now, as one pack. */
+static an_status keep(cpu_jit *jit, const an_key *keys, const cpu_object *objects, size_t n)
+{
+    const size_t items_nbytes = n * sizeof(an_disk_item);
+    size_t total = 0, nitems = 0;
+    for (size_t i = 0; i < n; i++) total += sizeof objects[i].parts + LLVMGetBufferSize(objects[i].buffer);
+    an_disk_item *items = an_mem_alloc(jit->ctx, items_nbytes);
+    unsigned char *all = an_mem_alloc(jit->ctx, total), *at = all;
+    an_status st = items && all ? AN_OK : AN_ERR_NOMEM;
+    for (size_t i = 0; i < n && !st; i++) {
+        const size_t nbytes = LLVMGetBufferSize(objects[i].buffer);
+        if (!has_key(keys[i])) continue;
+        memcpy(at, &objects[i].parts, sizeof objects[i].parts);
+        memcpy(at + sizeof objects[i].parts, LLVMGetBufferStart(objects[i].buffer), nbytes);
+        items[nitems++] = (an_disk_item){keys[i], at, sizeof objects[i].parts + nbytes};
+        at += sizeof objects[i].parts + nbytes;
+    }
+    if (!st && nitems) st = an_disk_put(jit->disk, items, nitems);
+    an_mem_free(jit->ctx, items, items_nbytes);
+    an_mem_free(jit->ctx, all, total);
+    return st;
+}
+
+/* --- compiling ----------------------------------------------------------------------------------- */
+
+static an_status link_all(cpu_jit *jit, const an_key *keys, cpu_object *objects, size_t n, cpu_function *out)
 {
     for (size_t i = 0; i < n; i++) {
-        char name[40];
-        symbol_of(name, sizeof name, jit->serial + i);
-        LLVMOrcExecutorAddress at = 0;
-        const LLVMErrorRef error = LLVMOrcLLJITLookup(jit->orc, &at, name);
-        if (error) return orc_failed(jit->ctx, "link", error);
-        out[i].entry = (cpu_entry)(uintptr_t)at;
+        LLVMErrorRef failed = NULL;
+        const LLVMMemoryBufferRef buffer = objects[i].buffer;
+        if (share(jit, keys[i], &out[i])) continue; /* an equal one in this very call */
+        objects[i].buffer = NULL;
+        const an_status st = link_object(jit, keys[i], objects[i].symbol, buffer, objects[i].parts, &out[i], &failed);
+        if (failed) return orc_failed(jit->ctx, "link", failed);
+        if (st) return st;
     }
-    for (size_t i = 0; i < n; i++) out[i].code->users++;
     return AN_OK;
 }
 
 an_status cpu_jit_compile(cpu_jit *jit, const an_kernel *const *kernels, size_t n, cpu_function *out)
 {
-    job jobs[THREADS_MAX] = {0};
-    const size_t njobs = n < jit->nthreads ? n : jit->nthreads;
-    an_status st = begin_jobs(jit, jobs, njobs);
-    if (!st) st = deal(jit, jobs, njobs, kernels, n, out);
-    if (!st) {
-        run_jobs(jobs, njobs);
-        for (size_t i = 0; i < njobs && !st; i++) st = link_job(jit, &jobs[i]);
+    an_status st = AN_OK;
+    cpu_object *objects = an_mem_zalloc(jit->ctx, n * sizeof *objects);
+    an_key *keys = an_mem_zalloc(jit->ctx, n * sizeof *keys);
+    if (!objects || !keys) st = AN_ERR_NOMEM;
+    if (!st && !jit->compiler) st = cpu_compiler_create(jit->ctx, jit->host, jit->pool, jit->threads, &jit->compiler);
+    for (size_t i = 0; i < n; i++) out[i] = (cpu_function){0};
+    for (size_t i = 0; i < n && !st; i++) {
+        keys[i] = key_of(jit, kernels[i]);
+        symbol_of(jit, keys[i], objects[i].symbol);
     }
-    if (!st) st = look_up(jit, n, out);
-    jit->serial += n;
-    for (size_t i = 0; i < njobs; i++) job_fini(jit, &jobs[i]);
-    if (st)
-        for (size_t i = 0; i < n; i++) out[i] = (cpu_function){0};
-    return st;
-}
-
-void cpu_function_release(cpu_jit *jit, cpu_function *f)
-{
-    if (f->code && --f->code->users == 0) code_destroy(jit, f->code);
-    *f = (cpu_function){0};
-}
-
-an_status cpu_jit_source(an_ctx *ctx, const cpu_host *host, const an_kernel *kernel,
-                         void (*put)(void *user, const char *text), void *user)
-{
-    const LLVMContextRef llvm = LLVMContextCreate();
-    const LLVMModuleRef module = LLVMModuleCreateWithNameInContext(kernel->name, llvm);
-    const an_status st = cpu_emit_kernel(ctx, host, llvm, module, kernel, kernel->name);
-    if (!st) {
-        char *text = LLVMPrintModuleToString(module);
-        put(user, text);
-        LLVMDisposeMessage(text);
-    }
-    LLVMDisposeModule(module);
-    LLVMContextDispose(llvm);
+    if (!st) st = cpu_compile_objects(jit->compiler, kernels, n, objects);
+    if (!st && jit->disk) st = keep(jit, keys, objects, n);
+    if (!st) st = link_all(jit, keys, objects, n, out);
+    for (size_t i = 0; i < n && objects; i++) cpu_object_fini(&objects[i]);
+    for (size_t i = 0; i < n && st; i++) cpu_function_release(jit, &out[i]);
+    an_mem_free(jit->ctx, objects, n * sizeof *objects);
+    an_mem_free(jit->ctx, keys, n * sizeof *keys);
     return st;
 }

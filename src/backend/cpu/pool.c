@@ -2,11 +2,15 @@
  *
  * One word holds the run's number, its number of parts and the next part to be taken: a thread takes a part by counting it
  * up, which fails when the run is over. So a thread that comes late does nothing, and a caller whose helpers get no
- * processor does all parts itself. Between runs threads watch the number for a while, yielding, then sleep.
+ * processor does all parts itself.
+ *
+ * Between runs a helper watches the number for a while, yielding, then sleeps. A run that is worth it rings the bell for one
+ * sleeper; who wakes up and finds parts left rings for the next, so the caller pays for one wake at most. A caller whose
+ * parts are done waits the same way for those that others took.
  *
  * State outside a context: none. Threads touch no allocator. */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* syscall */
 #endif
 #include "backend/cpu/pool.h"
 
@@ -14,8 +18,22 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 enum { HELPERS_MAX = 255, SPIN_NS = 50000, CACHE_LINE = 64 };
+
+/* A word to sleep on until it changes. */
+typedef struct bell {
+    _Atomic uint32_t word;
+#ifndef __linux__
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+#endif
+} bell;
 
 struct cpu_pool {
     an_ctx *ctx;
@@ -28,17 +46,84 @@ struct cpu_pool {
     _Atomic(void *const *) params;
     _Atomic(const int64_t *) vars;
     char between[CACHE_LINE];
-    _Atomic uint32_t ended; /* parts of this run */
+    bell ended; /* parts of this run */
+    _Atomic bool is_awaited;
     char after[CACHE_LINE];
+    bell wake;
     _Atomic uint32_t sleepers;
     _Atomic bool quit;
-    pthread_mutex_t lock; /* of sleeping */
-    pthread_cond_t wake;
 };
+
+/* --- bells --------------------------------------------------------------------------------------------------------- */
+
+#ifdef __linux__
+static bool bell_init(bell *b)
+{
+    atomic_init(&b->word, 0);
+    return true;
+}
+
+static void bell_fini(bell *b)
+{
+    (void)b;
+}
+
+/* Returns when the word is not seen any more, or now and then without reason. */
+static void bell_wait(bell *b, uint32_t seen)
+{
+    (void)syscall(SYS_futex, &b->word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void bell_ring(bell *b, int n)
+{
+    (void)syscall(SYS_futex, &b->word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+#else
+static bool bell_init(bell *b)
+{
+    atomic_init(&b->word, 0);
+    if (pthread_mutex_init(&b->lock, NULL) != 0) return false;
+    if (pthread_cond_init(&b->cond, NULL) == 0) return true;
+    (void)pthread_mutex_destroy(&b->lock);
+    return false;
+}
+
+static void bell_fini(bell *b)
+{
+    (void)pthread_cond_destroy(&b->cond);
+    (void)pthread_mutex_destroy(&b->lock);
+}
+
+static void bell_wait(bell *b, uint32_t seen)
+{
+    (void)pthread_mutex_lock(&b->lock);
+    while (atomic_load(&b->word) == seen) (void)pthread_cond_wait(&b->cond, &b->lock);
+    (void)pthread_mutex_unlock(&b->lock);
+}
+
+static void bell_ring(bell *b, int n)
+{
+    (void)pthread_mutex_lock(&b->lock);
+    (void)(n == 1 ? pthread_cond_signal(&b->cond) : pthread_cond_broadcast(&b->cond));
+    (void)pthread_mutex_unlock(&b->lock);
+}
+#endif
+
+/* --- parts --------------------------------------------------------------------------------------------------------- */
 
 static uint32_t run_of(uint64_t ticket)
 {
     return (uint32_t)(ticket >> 32);
+}
+
+static uint32_t parts_of(uint64_t ticket)
+{
+    return ticket >> 16 & 0xffff;
+}
+
+static uint32_t next_of(uint64_t ticket)
+{
+    return ticket & 0xffff;
 }
 
 static void relax(void)
@@ -53,14 +138,15 @@ static void take_parts(cpu_pool *p, uint32_t run)
 {
     for (;;) {
         uint64_t t = atomic_load_explicit(&p->ticket, memory_order_acquire);
-        const uint32_t next = t & 0xffff, nparts = t >> 16 & 0xffff;
+        const uint32_t next = next_of(t), nparts = parts_of(t);
         if (run_of(t) != run || next >= nparts) return;
         const cpu_entry entry = atomic_load_explicit(&p->entry, memory_order_relaxed);
         void *const *params = atomic_load_explicit(&p->params, memory_order_relaxed);
         const int64_t *vars = atomic_load_explicit(&p->vars, memory_order_relaxed);
         if (!atomic_compare_exchange_strong_explicit(&p->ticket, &t, t + 1, memory_order_acq_rel, memory_order_relaxed)) continue;
         entry(params, vars, next, nparts);
-        atomic_fetch_add_explicit(&p->ended, 1, memory_order_release);
+        (void)atomic_fetch_add(&p->ended.word, 1);
+        if (atomic_load(&p->is_awaited)) bell_ring(&p->ended, 1);
     }
 }
 
@@ -76,23 +162,48 @@ static bool is_new(cpu_pool *p, uint32_t seen)
     return run_of(atomic_load(&p->ticket)) != seen || atomic_load(&p->quit);
 }
 
-static void wait_for_run(cpu_pool *p, uint32_t seen)
+static bool has_ended(cpu_pool *p, uint32_t nparts)
+{
+    return atomic_load(&p->ended.word) >= nparts;
+}
+
+/* Watches for a while; false: in vain. */
+static bool watch(cpu_pool *p, bool (*is_so)(cpu_pool *p, uint32_t n), uint32_t n)
 {
     enum { BETWEEN = 64 }; /* looks at the word for one yield */
-    const int64_t end = now_ns() + SPIN_NS;
-    for (;;) {
+    for (int64_t end = 0;;) {
         for (int i = 0; i < BETWEEN; i++) {
-            if (is_new(p, seen)) return;
+            if (is_so(p, n)) return true;
             relax();
         }
-        if (now_ns() > end) break;
+        const int64_t now = now_ns();
+        if (end && now > end) return false;
+        if (!end) end = now + SPIN_NS;
         (void)sched_yield();
     }
-    (void)pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->sleepers, 1);
-    while (!is_new(p, seen)) (void)pthread_cond_wait(&p->wake, &p->lock);
-    atomic_fetch_sub(&p->sleepers, 1);
-    (void)pthread_mutex_unlock(&p->lock);
+}
+
+/* One sleeper, if there is one. */
+static void wake_one(cpu_pool *p)
+{
+    if (!atomic_load(&p->sleepers)) return;
+    (void)atomic_fetch_add(&p->wake.word, 1);
+    bell_ring(&p->wake, 1);
+}
+
+static void wait_for_run(cpu_pool *p, uint32_t seen)
+{
+    if (watch(p, is_new, seen)) return;
+    for (;;) {
+        const uint32_t rung = atomic_load(&p->wake.word);
+        (void)atomic_fetch_add(&p->sleepers, 1); /* from here on, who starts a run rings; what it rang before is_new sees */
+        const bool now = is_new(p, seen);
+        if (!now) bell_wait(&p->wake, rung);
+        (void)atomic_fetch_sub(&p->sleepers, 1);
+        if (now || is_new(p, seen)) break;
+    }
+    const uint64_t t = atomic_load(&p->ticket);
+    if (next_of(t) < parts_of(t)) wake_one(p);
 }
 
 static void *help(void *data)
@@ -107,14 +218,6 @@ static void *help(void *data)
     }
 }
 
-static void wake_sleepers(cpu_pool *p)
-{
-    if (!atomic_load(&p->sleepers)) return;
-    (void)pthread_mutex_lock(&p->lock);
-    (void)pthread_cond_broadcast(&p->wake);
-    (void)pthread_mutex_unlock(&p->lock);
-}
-
 /* As many as the system gives: none is an answer too. */
 static void start(cpu_pool *p)
 {
@@ -122,9 +225,9 @@ static void start(cpu_pool *p)
     while (p->nhelpers < p->nwanted && pthread_create(&p->helpers[p->nhelpers], NULL, help, p) == 0) p->nhelpers++;
 }
 
-void cpu_pool_run(cpu_pool *p, cpu_entry entry, void *const *params, const int64_t *vars, uint32_t nparts)
+void cpu_pool_run(cpu_pool *p, cpu_entry entry, void *const *params, const int64_t *vars, uint32_t nparts, bool wake)
 {
-    if (!p->started) start(p);
+    if (!p->started && wake) start(p);
     if (p->nhelpers == 0 || nparts < 2) {
         entry(params, vars, 0, 1);
         return;
@@ -133,14 +236,14 @@ void cpu_pool_run(cpu_pool *p, cpu_entry entry, void *const *params, const int64
     atomic_store_explicit(&p->entry, entry, memory_order_relaxed);
     atomic_store_explicit(&p->params, params, memory_order_relaxed);
     atomic_store_explicit(&p->vars, vars, memory_order_relaxed);
-    atomic_store_explicit(&p->ended, 0, memory_order_relaxed);
+    atomic_store_explicit(&p->ended.word, 0, memory_order_relaxed);
     atomic_store(&p->ticket, (uint64_t)run << 32 | (uint64_t)nparts << 16);
-    wake_sleepers(p);
+    if (wake) wake_one(p);
     take_parts(p, run);
-    for (int i = 1; atomic_load_explicit(&p->ended, memory_order_acquire) < nparts; i++) {
-        if (i % 64 == 0) (void)sched_yield();
-        relax();
-    }
+    if (watch(p, has_ended, nparts)) return;
+    atomic_store(&p->is_awaited, true);
+    for (uint32_t n = atomic_load(&p->ended.word); n < nparts; n = atomic_load(&p->ended.word)) bell_wait(&p->ended, n);
+    atomic_store(&p->is_awaited, false);
 }
 
 an_status cpu_pool_create(an_ctx *ctx, int threads, cpu_pool **out)
@@ -149,12 +252,12 @@ an_status cpu_pool_create(an_ctx *ctx, int threads, cpu_pool **out)
     if (!p) return AN_ERR_NOMEM;
     p->ctx = ctx;
     p->nwanted = threads < 1 ? 0 : threads > HELPERS_MAX ? HELPERS_MAX : threads - 1;
-    if (pthread_mutex_init(&p->lock, NULL) == 0) {
-        if (pthread_cond_init(&p->wake, NULL) == 0) {
+    if (bell_init(&p->ended)) {
+        if (bell_init(&p->wake)) {
             *out = p;
             return AN_OK;
         }
-        (void)pthread_mutex_destroy(&p->lock);
+        bell_fini(&p->ended);
     }
     an_mem_free(ctx, p, sizeof *p);
     return an_fail(ctx, AN_ERR_DEVICE, "cpu: the system has no lock to give");
@@ -163,12 +266,11 @@ an_status cpu_pool_create(an_ctx *ctx, int threads, cpu_pool **out)
 void cpu_pool_destroy(cpu_pool *p)
 {
     if (!p) return;
-    (void)pthread_mutex_lock(&p->lock);
     atomic_store(&p->quit, true);
-    (void)pthread_cond_broadcast(&p->wake);
-    (void)pthread_mutex_unlock(&p->lock);
+    (void)atomic_fetch_add(&p->wake.word, 1);
+    bell_ring(&p->wake, HELPERS_MAX);
     for (int i = 0; i < p->nhelpers; i++) (void)pthread_join(p->helpers[i], NULL);
-    (void)pthread_cond_destroy(&p->wake);
-    (void)pthread_mutex_destroy(&p->lock);
+    bell_fini(&p->wake);
+    bell_fini(&p->ended);
     an_mem_free(p->ctx, p, sizeof *p);
 }
