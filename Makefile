@@ -4,13 +4,17 @@ CI ?=
 PREFIX ?= /usr/local
 werror = $(if $(filter true,$(CI)),true,false)
 
-.PHONY: build train test check wasm format tidy install clean help
+.PHONY: build webgpu train test check wasm format tidy install clean help
 build: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
 
 $(BUILD)/build.ninja:
 	scripts/setup.sh
 	meson setup $(BUILD) -Dwerror=$(werror) -Dprefix=$(PREFIX)
+
+webgpu: build
+	scripts/fetch-webgpu.sh
+	$(BUILD)/anneal doctor
 
 train: build
 	$(BUILD)/anneal train mlp
@@ -42,6 +46,7 @@ clean:
 
 help:
 	@echo 'make build     build/anneal and build/libanneal.so (the first time: installs what is missing)'
+	@echo 'make webgpu    fetches a WebGPU library, so that --device=webgpu finds the GPU'
 	@echo 'make train     the same, then trains a small network on images of clothes'
 	@echo 'make test      every test; make check: the fast ones'
 	@echo 'make wasm      the compiler core for the browser: build-wasm/apps/wasm/anneal.wasm'

@@ -63,6 +63,10 @@ if [ -n "$need_missing" ]; then
     fi
 fi
 
+if [ "$want" = test ]; then # libraries and software drivers for the webgpu tests: what is missing skips them
+    "$(dirname "$0")/fetch-webgpu.sh" test || true
+fi
+
 if [ -n "$like_missing" ] && [ $may_install = yes ]; then
     can="" # in one transaction where possible; a package this release lacks is no failure
     for p in $like_missing; do

@@ -6,6 +6,7 @@
 
 #include <anneal/device.h>
 #include <anneal/settings.h>
+#include <anneal/webgpu.h>
 
 #include "apps/cli/versions.h" /* made by Meson */
 
@@ -22,7 +23,7 @@ typedef struct doctor_args {
 /* OK: there. NOTE: fine, or not needed. MISSING: something does not work without it; fix says what to do. */
 typedef enum verdict { OK, NOTE, MISSING } verdict;
 
-enum { ROWS_MAX = 40 };
+enum { ROWS_MAX = 80 };
 
 typedef struct row {
     const char *group;
@@ -58,7 +59,8 @@ static void look_at_devices(report *r, an_ctx *ctx)
         has_cpu = has_cpu || strcmp(backends[i]->name, "cpu") == 0;
         if (an_device_get(ctx, backends[i]->name, &dev)) {
             x->verdict = MISSING;
-            snprintf(x->text, sizeof x->text, "%s", an_ctx_error(ctx));
+            snprintf(x->text, sizeof x->text, "%.500s", an_ctx_error(ctx));
+            if (strcmp(backends[i]->name, "webgpu") == 0) snprintf(x->fix, sizeof x->fix, "scripts/fetch-webgpu.sh wgpu, and `software` where there is no GPU");
             an_ctx_clear_error(ctx);
             continue;
         }
@@ -71,6 +73,58 @@ static void look_at_devices(report *r, an_ctx *ctx)
         snprintf(x->text, sizeof x->text, "not in this build: LLVM 19 was not there");
         snprintf(x->fix, sizeof x->fix, "sudo apt-get install llvm-19-dev && make build");
     }
+}
+
+/* "a, b" at *at of a text. */
+static void list_words(char *text, size_t size, const char *const *words, uint32_t n)
+{
+    size_t at = strlen(text);
+    for (uint32_t i = 0; i < n && at < size; i++) at += (size_t)snprintf(text + at, size - at, "%s%s", i ? ", " : "", words[i]);
+}
+
+static void look_at_adapter(report *r, const an_webgpu_adapter *a, size_t place)
+{
+    static const double MIB = 1 << 20;
+    char name[48], features[160] = "", lacks[160] = "";
+    snprintf(name, sizeof name, "adapter %zu%s", place, a->is_chosen ? " *" : "");
+    row *x = add(r, "webgpu", name, OK);
+    snprintf(x->text, sizeof x->text, "%.120s (%.120s), %s, %s%s", a->name, a->driver, a->backend, a->type, a->is_chosen ? ": the one in use" : "");
+    list_words(features, sizeof features, a->features, a->nfeatures);
+    list_words(lacks, sizeof lacks, a->lacks, a->nlacks);
+    x = add(r, "webgpu", "  features", a->nlacks ? NOTE : OK);
+    snprintf(x->text, sizeof x->text, "%s%s%s", features[0] ? features : "none of those we use", lacks[0] ? "; not " : "", lacks);
+    if (a->nlacks) snprintf(x->fix, sizeof x->fix, "another library or driver may have them: ANNEAL_WEBGPU_LIB=dawn or wgpu");
+    x = add(r, "webgpu", "  limits", OK);
+    snprintf(x->text, sizeof x->text, "%u buffers a kernel, %.0f MiB a tensor, %.0f MiB a buffer, %u threads and %.0f KiB a workgroup, subgroups of %u..%u",
+             a->buffers, (double)a->binding_nbytes / MIB, (double)a->buffer_nbytes / MIB, a->invocations, a->workgroup_nbytes / 1024.0,
+             a->subgroup_min, a->subgroup_max);
+}
+
+static void look_at_webgpu(report *r, an_ctx *ctx)
+{
+    an_webgpu_report *w = calloc(1, sizeof *w);
+    if (!w || an_webgpu_look(ctx, w)) {
+        free(w);
+        an_ctx_clear_error(ctx);
+        return;
+    }
+    for (size_t i = 0; i < w->nlibraries; i++) {
+        const an_webgpu_library *l = &w->libraries[i];
+        row *x = add(r, "webgpu", l->kind ? l->kind : "library", l->problem[0] ? MISSING : OK);
+        snprintf(x->text, sizeof x->text, "%.200s%s%s%s%.200s", l->path, l->version[0] ? ", " : "", l->version, l->problem[0] ? ": " : "", l->problem);
+        if (l->kind && !l->nadapters) {
+            x->verdict = NOTE; /* another library may see more */
+            snprintf(x->fix, sizeof x->fix, "install the GPU's Vulkan driver, or: scripts/fetch-webgpu.sh %s",
+                     strcmp(l->kind, "Dawn") == 0 ? "swiftshader" : "software");
+        }
+        for (size_t k = 0; k < l->nadapters; k++) look_at_adapter(r, &l->adapters[k], k);
+    }
+    if (!w->nlibraries) {
+        row *x = add(r, "webgpu", "library", MISSING);
+        snprintf(x->text, sizeof x->text, "neither wgpu-native nor Dawn is here: no GPU can be used");
+        snprintf(x->fix, sizeof x->fix, "scripts/fetch-webgpu.sh");
+    }
+    free(w);
 }
 
 static bool word_in(const char *line, const char *word)
@@ -246,6 +300,7 @@ static int verb_run(const void *args)
         return cli_usage_error("out of memory");
     }
     look_at_devices(r, ctx);
+    look_at_webgpu(r, ctx);
     look_at_processor(r);
     look_at_data(r);
     look_at_caches(r);

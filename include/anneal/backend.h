@@ -53,6 +53,8 @@ typedef struct an_device_base {
     uint32_t vector_nbytes; /* native vector width that codegen aims at, set by open; 0: scalar code only */
     uint32_t scratch_nbytes; /* a kernel may use for copies in its own loops, set by open; 0: none */
     int threads;            /* that a launch may use; 0 where that means nothing */
+    uint32_t max_buffers;   /* that one kernel may use; 0: as many as there are slots */
+    uint64_t key;           /* of all else about this device that decides what is made of a kernel: in every kernel's key */
 } an_device_base;
 typedef struct an_buffer_base {
     an_device *device;
@@ -65,12 +67,15 @@ typedef struct an_program_base {
 typedef struct an_launch {
     an_buffer *const *buffers; /* nparams of them, in slot order */
     const size_t *offsets;     /* byte offset of each within its buffer, a multiple of 256; NULL: all 0 */
+    const size_t *nbytes;      /* that the kernel may touch from there, no two that overlap; NULL: to the end of each buffer */
     const int64_t *vars;       /* nvars of them */
 } an_launch;
 
 /* All zero is the default. */
 typedef struct an_device_desc {
-    int threads; /* 0: as ANNEAL_THREADS or the machine says */
+    int threads;         /* 0: as ANNEAL_THREADS or the machine says */
+    const char *adapter; /* webgpu: "high" or "low" power, a place in the list of `anneal doctor`, part of a name. NULL: as
+                          * ANNEAL_WEBGPU_ADAPTER says, else the first */
 } an_device_desc;
 
 /* What a device can do. Every slot is required: there are no optional ones to test for.
@@ -89,8 +94,13 @@ struct an_backend {
      * none (always, if it keeps none). Looks at key, params and vars only; linear may be NULL. On failure none is made. */
     an_status (*load)(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out);
     void (*program_destroy)(an_program *prog);
-    an_status (*launch)(an_program *prog, const an_launch *launch); /* returns at once */
+    /* Returns at once; what was launched may wait for submit, wait, read or write. After a failure, nothing launched since the
+     * last of these runs. */
+    an_status (*launch)(an_program *prog, const an_launch *launch);
+    an_status (*submit)(an_device *dev); /* starts what was launched: the end of a plan's run */
     an_status (*wait)(an_device *dev);
+    /* Seconds of one launch by the device's own clock, where it has one: the least of n, each after the one before. */
+    an_status (*time)(an_program *prog, const an_launch *launch, uint32_t n, double *seconds);
     /* The kernel in the device's own language, for `anneal kernels`: appended through put. */
     an_status (*source)(an_device *dev, const an_kernel *kernel,
                         void (*put)(void *user, const char *text), void *user);

@@ -9,5 +9,10 @@ extern const an_backend an_backend_interp;
 #ifdef AN_HAVE_CPU
 extern const an_backend an_backend_cpu;
 #endif
+/* What a device without a clock of its own has for time: the caller's, around launch and wait. */
+an_status an_backend_time(an_program *prog, const an_launch *launch, uint32_t n, double *seconds);
+#ifdef AN_HAVE_WEBGPU
+extern const an_backend an_backend_webgpu;
+#endif
 
 #endif

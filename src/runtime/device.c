@@ -8,6 +8,9 @@ static const an_backend *const backends[] = {
     &an_backend_cpu,
 #endif
     &an_backend_interp,
+#ifdef AN_HAVE_WEBGPU
+    &an_backend_webgpu,
+#endif
 };
 enum { NBACKENDS = sizeof backends / sizeof backends[0] };
 

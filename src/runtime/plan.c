@@ -148,13 +148,15 @@ static an_status make_launches(an_plan *p)
     p->launches = an_mem_zalloc(ctx, p->ncalls * sizeof *p->launches);
     p->buffers = an_mem_zalloc(ctx, total * sizeof *p->buffers);
     p->buffer_offsets = an_mem_zalloc(ctx, total * sizeof *p->buffer_offsets);
-    if (!p->launches || !p->buffers || !p->buffer_offsets) return AN_ERR_NOMEM;
+    p->buffer_nbytes = an_mem_zalloc(ctx, total * sizeof *p->buffer_nbytes);
+    if (!p->launches || !p->buffers || !p->buffer_offsets || !p->buffer_nbytes) return AN_ERR_NOMEM;
     size_t at = 0;
     for (size_t c = 0; c < p->ncalls; c++) {
         const an_call *call = &p->schedule.calls.data[c];
-        p->launches[c] = (an_launch){p->buffers + at, p->buffer_offsets + at, NULL};
+        p->launches[c] = (an_launch){p->buffers + at, p->buffer_offsets + at, p->buffer_nbytes + at, NULL};
         for (uint32_t b = 0; b < call->nbuffers; b++, at++) {
             const uint32_t temp = an_idmap_get(&p->temp_of, call->buffers[b].id);
+            if (!an_buffer_nbytes(p->graph, call->buffers[b], &p->buffer_nbytes[at])) return an_ctx_status(ctx);
             if (temp) {
                 p->buffers[at] = p->arena;
                 p->buffer_offsets[at] = p->offsets[temp - 1];
@@ -287,6 +289,8 @@ an_status an_plan_build(an_graph *g, an_uop *uops, size_t n, an_trace *trace, an
     cost.vector_nbytes = ((const an_device_base *)p->device)->vector_nbytes;
     cost.scratch_nbytes = ((const an_device_base *)p->device)->scratch_nbytes;
     cost.no_fuse = an_ctx_settings(ctx).no_fuse;
+    const uint32_t max_buffers = ((const an_device_base *)p->device)->max_buffers;
+    if (max_buffers) cost.max_buffers = max_buffers < AN_KERNEL_PARAM_MAX ? max_buffers : AN_KERNEL_PARAM_MAX;
     st = an_schedule_make(p->graph, roots.data, roots.len, &cost, trace, &p->schedule);
     if (!st) st = fit(p, &cost, trace);
     if (st) goto done;
@@ -324,6 +328,7 @@ void an_plan_destroy(an_plan *p)
     an_mem_free(ctx, p->launches, p->ncalls * sizeof *p->launches);
     an_mem_free(ctx, p->buffers, p->nslots * sizeof *p->buffers);
     an_mem_free(ctx, p->buffer_offsets, p->nslots * sizeof *p->buffer_offsets);
+    an_mem_free(ctx, p->buffer_nbytes, p->nslots * sizeof *p->buffer_nbytes);
     an_mem_free(ctx, p->offsets, p->temps.len * sizeof *p->offsets);
     an_mem_free(ctx, p->kernels, p->schedule.calls.len * sizeof *p->kernels);
     an_mem_free(ctx, p->reused, p->schedule.calls.len * sizeof *p->reused);
@@ -398,6 +403,7 @@ an_status an_plan_run(an_plan *p)
             an_profile_add(profile, (an_event){AN_EVENT_KERNEL, call->name, t, an_clock() - t, call->nbytes_read + call->nbytes_written, call->flops});
         }
     }
+    if (!st) st = backend->submit(p->device);
     if (!st) an_plan_end(p);
     if (!st) remember(p, as_meant);
     return st;

@@ -64,7 +64,7 @@ struct an_plan {
     bool *reused;
     an_launch *launches;
     an_buffer **buffers; /* slots of all launches, one after the other */
-    size_t *buffer_offsets;
+    size_t *buffer_offsets, *buffer_nbytes;
     size_t ncalls, nslots;
     AN_VEC(an_symbol_value) symbols;
     AN_VEC(an_condition) conditions;

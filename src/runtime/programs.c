@@ -47,6 +47,7 @@ static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, 
     const an_status st = an_uop_key(g, &call->sink, 1, key);
     const char *name = an_device_name(dev);
     *key = an_key_mix(*key, an_hash_bytes(0, name, strlen(name)));
+    *key = an_key_mix(*key, ((const an_device_base *)dev)->key);
     *key = an_key_mix(*key, (uint64_t)opts->vector_nbytes << 1 | opts->no_opt);
     *key = an_key_mix(*key, opts->scratch_nbytes);
     return st;

@@ -6,10 +6,11 @@
  * search is linear in the graph.
  *
  * What lies below a node is not decided yet when its cost is asked for, so the pass runs twice: the second round takes
- * for stored what the first one stored. */
+ * for stored what the first one stored. Where a kernel then has more buffers than the device binds, more rounds follow, in which
+ * such kernels store whatever would bring them over it. */
 #include "schedule/sched.h"
 
-enum { CONTEXTS_MAX = 8, BUFFERS_MAX = AN_KERNEL_PARAM_MAX - 8 /* a step adds a few */ };
+enum { CONTEXTS_MAX = 8, TIGHT_ROUNDS_MAX = 6, BUFFERS_MAX = AN_KERNEL_PARAM_MAX - 8 /* a step adds a few */ };
 
 static const char *keep_text(an_sched *s, const an_str *text)
 {
@@ -163,6 +164,27 @@ static bool may_be_stored(const an_sched *s, an_uop n)
     }
 }
 
+/* The kernel had too many buffers in a round before. */
+static bool is_tight(const an_sched *s, const an_kern *k)
+{
+    return s->all_tight || an_idmap_get(&s->tight, k->node.id);
+}
+
+/* Whether inlining n may bring its kernel over the buffers that the device binds. What is read, and what is to be decided,
+ * together with the output, never come to more: storing n adds one, and there is room for that. */
+static bool would_overflow(const an_sched *s, const an_kern *user, an_uop n)
+{
+    size_t more = 0;
+    if (!is_tight(s, user)) return false;
+    const uint32_t nsrc = an_op_has(an_uop_op(s->g, n), AN_TRAIT_ELEM) ? an_uop_nsrc(s->g, n) : 1;
+    for (uint32_t i = 0; i < nsrc; i++) {
+        an_uop base;
+        const share part = share_of(s, an_uop_src(s->g, n, i), &base);
+        more += part == PERHAPS_BUFFER || (part == SURE_BUFFER && !an_vec_has(&user->reads, base));
+    }
+    return more > 1 && user->reads.len + user->npending + more + 1 > s->cost->max_buffers;
+}
+
 static an_status decide(an_sched *s, an_uop n)
 {
     const an_info *info = &s->info[n.id];
@@ -171,15 +193,16 @@ static an_status decide(an_sched *s, an_uop n)
 
     const double numel = an_numel(s, an_uop_shape(s->g, n));
     double evals = 0;
-    bool full = false;
+    bool full = false, crowded = false;
     for (size_t i = 0; i < info->contexts.len; i++) {
         evals += an_sched_evals(s, info->contexts.data[i].kernel, info->contexts.data[i].tuple);
         const an_kern *user = &s->kernels.data[info->contexts.data[i].kernel];
         full = full || user->nnodes >= s->cost->max_nodes || user->reads.len + user->npending >= BUFFERS_MAX;
+        crowded = crowded || would_overflow(s, user, n);
     }
     const bool unfused = s->cost->no_fuse && (op == AN_OP_REDUCE_AXIS || an_op_weight(op) > 0) && numel > 1;
     const bool nested = op == AN_OP_REDUCE_AXIS && an_sched_in_reduce(s, info->contexts.data[0].tuple);
-    if (!full && !unfused && info->contexts.len == 1 && evals <= numel && !nested) return inline_it(s, n);
+    if (!full && !crowded && !unfused && info->contexts.len == 1 && evals <= numel && !nested) return inline_it(s, n);
 
     an_str text;
     an_str_init(&text, s->ctx);
@@ -189,6 +212,8 @@ static an_status decide(an_sched *s, an_uop n)
     if (full) {
         an_str_printf(&text, "%s is stored: its kernel has %u nodes, or may come to %d buffers", an_op_info_of(op)->text,
                       s->cost->max_nodes, BUFFERS_MAX);
+    } else if (crowded) {
+        an_str_printf(&text, "%s is stored: the device binds %u buffers in a kernel", an_op_info_of(op)->text, s->cost->max_buffers);
     } else if (unfused) {
         an_str_put(&text, "fusion is off");
     } else if (info->contexts.len > CONTEXTS_MAX) {
@@ -255,6 +280,19 @@ static void start_over(an_sched *s)
     an_idmap_fini(&s->buffer_of, s->ctx);
 }
 
+/* Kernels with too many buffers, noted by the node they are for; how many there are. An ASSIGN may read what it writes. */
+static size_t note_tight(an_sched *s)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < s->kernels.len; k++) {
+        const an_kern *kern = &s->kernels.data[k];
+        if (kern->dead || kern->reads.len + 1 <= s->cost->max_buffers) continue;
+        n++;
+        if (!an_idmap_set(&s->tight, s->ctx, kern->node.id, 1)) s->all_tight = true;
+    }
+    return n;
+}
+
 an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots)
 {
     for (size_t i = 0; i < s->order.len; i++)
@@ -266,5 +304,14 @@ an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots)
     s->trace = trace;
     if (st) return st;
     start_over(s);
-    return fuse_round(s, roots, nroots);
+    st = fuse_round(s, roots, nroots);
+    for (int round = 1; !st; round++) {
+        const size_t n = note_tight(s);
+        if (n == 0 || s->all_tight) break;
+        if (round > TIGHT_ROUNDS_MAX) s->all_tight = true;
+        an_trace_note(trace, "%zu kernels have more buffers than the device binds (%u): once more", n, s->cost->max_buffers);
+        start_over(s);
+        st = fuse_round(s, roots, nroots);
+    }
+    return st;
 }

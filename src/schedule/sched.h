@@ -67,6 +67,8 @@ typedef struct an_sched {
     AN_VEC(double) eval_counts;
     an_idmap ranges_at;  /* tuple -> 1 + index into ranges: their number, then the RANGEs below it */
     AN_VEC(uint32_t) ranges;
+    an_idmap tight;      /* nodes whose kernels have more buffers than the device binds: fuse.c */
+    bool all_tight;
     an_idmap buffer_of;  /* stored node -> its BUFFER or ASSIGN */
     an_uop_vec outputs;  /* BUFFERs of the roots */
 } an_sched;

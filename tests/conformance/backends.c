@@ -3,10 +3,16 @@
 
 #include "backend/backends.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 static const an_backend *const backends[] = {
     &an_backend_interp,
 #ifdef AN_HAVE_CPU
     &an_backend_cpu,
+#endif
+#ifdef AN_HAVE_WEBGPU
+    &an_backend_webgpu,
 #endif
 };
 
@@ -19,17 +25,32 @@ const an_backend *const *conf_backends(size_t *n)
 void conf_open(an_test *t, conf_devices *d)
 {
     *d = (conf_devices){0};
+    const char *only = getenv("AN_CONFORMANCE_ONLY"); /* the one beside the interpreter */
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
         const an_device_desc desc = {0};
-        d->backend[i] = backends[i];
-        CHECK_OK(t, backends[i]->open(t->ctx, &desc, &d->device[i]));
+        const bool is_webgpu = strcmp(backends[i]->name, "webgpu") == 0;
+        if (i && only && strcmp(backends[i]->name, only) != 0) continue;
+        d->backend[d->n] = backends[i];
+        if (is_webgpu && !getenv("AN_WEBGPU")) continue; /* the renderer does not have every op yet */
+        if (is_webgpu && getenv("AN_NEEDS_WEBGPU") == NULL) { /* a machine may have none */
+            if (an_device_get(t->ctx, "webgpu", &d->device[d->n])) {
+                printf("webgpu is left out: %s\n", an_ctx_error(t->ctx));
+                an_ctx_clear_error(t->ctx);
+                continue;
+            }
+        } else if (is_webgpu) {
+            CHECK_OK(t, an_device_get(t->ctx, "webgpu", &d->device[d->n]));
+        } else {
+            CHECK_OK(t, backends[i]->open(t->ctx, &desc, &d->device[d->n]));
+        }
         d->n++;
     }
 }
 
 void conf_close(conf_devices *d)
 {
-    for (size_t i = 0; i < d->n; i++) d->backend[i]->close(d->device[i]);
+    for (size_t i = 0; i < d->n; i++) /* opening a GPU is dear: its device lives as long as the context */
+        if (strcmp(d->backend[i]->name, "webgpu") != 0) d->backend[i]->close(d->device[i]);
 }
 
 an_status conf_run(const conf_devices *d, size_t which, an_program *program, const conf_buffer *buffers, size_t n,

@@ -7,6 +7,7 @@
 
 #include "an_test.h"
 #include "codegen/codegen.h"
+#include <anneal/device.h>
 
 enum { CONF_BACKENDS_MAX = 8, CONF_PARAMS_MAX = 8 };
 

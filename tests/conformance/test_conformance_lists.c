@@ -312,8 +312,8 @@ static void offsets_move_a_launch_within_its_buffers(an_test *t)
         for (size_t i = 0; i < 256; i++) host[i] = (float)(i / 64 + 1); /* p = 1, v = 2, d = 3, the rest 4 */
         CHECK_OK(t, b->write(all, 0, host, sizeof host));
         an_buffer *const buffers[3] = {all, all, all};
-        const size_t offsets[3] = {0, 256, 512};
-        CHECK_OK(t, b->launch(program, &(an_launch){.buffers = buffers, .offsets = offsets}));
+        const size_t offsets[3] = {0, 256, 512}, nbytes[3] = {12, 12, 12};
+        CHECK_OK(t, b->launch(program, &(an_launch){.buffers = buffers, .offsets = offsets, .nbytes = nbytes}));
         CHECK_OK(t, b->read(all, 256, host, 4 * sizeof *host));
         CHECK_NEAR(t, host[0], 0.9 * 2 + 3, 1e-6);
         CHECK_NEAR(t, host[3], 2, 0);
@@ -371,6 +371,7 @@ static an_status whole_life(an_ctx *ctx, void *arg)
     size_t n = 0;
     const an_backend *const *backends = conf_backends(&n);
     for (size_t which = 0; which < n && !st; which++) {
+        if (strcmp(backends[which]->name, "webgpu") == 0) continue; /* tests/unit/test_webgpu.c: opening it is dear */
         conf_devices d = {.n = 1};
         an_program *programs[2] = {NULL, NULL};
         float out[10], x[10] = {1, 2, 3};

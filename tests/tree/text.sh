@@ -21,6 +21,7 @@ complain "paths of one machine" "$(in_text -E '/(home|root|work|tmp/build)[/-][A
 complain "marks of unfinished work" "$(in_code -wE 'TODO|FIXME|XXX|HACK')"
 complain "says that it is unfinished" "$(in_code -iE 'not (yet )?implemented|unimplemented')"
 complain "tabs" "$(in_code -P '\t' | grep -v '\.sh:')"
+complain "packages, fetched and not written here: they may not be in any commit, so amend it" "$(printf '%s\n' "$files" | grep -E '\.(whl|tgz|deb|zip|so)$')"
 complain "spaces at the end of a line" "$(in_text -E '[ 	]+$' | grep -v '^tests/golden')"
 complain "longer than a thousand lines" "$(printf '%s\n' "$code" | xargs wc -l | awk '$1 > 1000 && $2 != "total" { print $2, $1, "lines" }')"
 complain "does not start with what it is for" "$(printf '%s\n' "$code" | grep '\.[ch]$' | while read -r f; do

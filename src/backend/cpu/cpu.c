@@ -231,6 +231,12 @@ static an_status launch(an_program *prog, const an_launch *l)
     return AN_OK;
 }
 
+static an_status submit(an_device *dev)
+{
+    (void)dev; /* launch has started it */
+    return AN_OK;
+}
+
 static an_status wait(an_device *dev)
 {
     (void)dev; /* launch returns when done */
@@ -254,6 +260,8 @@ const an_backend an_backend_cpu = {
     .load = load,
     .program_destroy = program_destroy,
     .launch = launch,
+    .submit = submit,
     .wait = wait,
+    .time = an_backend_time,
     .source = source,
 };

@@ -119,6 +119,12 @@ static an_status launch(an_program *prog, const an_launch *l)
     return interp_run(ctx_of(p->base.device), p, l);
 }
 
+static an_status submit(an_device *dev)
+{
+    (void)dev; /* launch has started it */
+    return AN_OK;
+}
+
 static an_status wait(an_device *dev)
 {
     (void)dev; /* launch returns when done */
@@ -147,6 +153,8 @@ const an_backend an_backend_interp = {
     .load = load,
     .program_destroy = program_destroy,
     .launch = launch,
+    .submit = submit,
     .wait = wait,
+    .time = an_backend_time,
     .source = source,
 };

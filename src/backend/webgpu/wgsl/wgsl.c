@@ -21,6 +21,7 @@ static uint32_t shift_of(const wgsl_emit *e, an_uop u)
     uint32_t s[3] = {0, 0, 0};
     const uint32_t nsrc = an_uop_nsrc(e->g, u);
     if (an_uop_dtype(e->g, u) != AN_INDEX) return 0;
+    if (an_uop_op(e->g, u) == AN_OP_VAR) return 0; /* its sources are bounds, not of the list */
     if (an_uop_int(e->g, u, &v)) return v == 0 ? ALL : (uint32_t)__builtin_ctzll((uint64_t)v);
     for (uint32_t i = 0; i < nsrc && i < 3; i++) s[i] = e->shift[wgsl_place(e, an_uop_src(e->g, u, i))];
     switch (an_uop_op(e->g, u)) {
