@@ -73,9 +73,9 @@ typedef struct model_ending {
     const uint8_t *images; /* MODEL_IMAGES: nimages test images of features bytes, and their labels */
     const uint8_t *labels;
     uint32_t nimages;
-    const char *samples; /* where pictures are to be written; NULL: nowhere */
     bool colour, truecolour, utf8;
     void (*put)(void *user, const char *text);
+    an_status (*show)(void *user, const an_picture *picture); /* in the terminal, and where --samples says */
     void *user;
 } model_ending;
 
@@ -99,6 +99,9 @@ struct model {
     void (*synthesize)(uint64_t seed, uint32_t i, uint8_t *pixels, uint8_t *label);
     /* What is added to the loss of a model of text in training; NULL: nothing. */
     an_tensor *(*penalty)(an_module *net);
+    /* n pictures that a trained model makes, f32 (n, channels, side, side), realized; NULL with the sentence in the context. A
+     * model that makes none has no such function. */
+    an_tensor *(*sample)(const model_options *options, const model_graphs *graphs, int64_t n);
     /* Shows what was learnt; NULL: nothing to show. */
     an_status (*finish)(const model *m, const model_ending *e);
 };

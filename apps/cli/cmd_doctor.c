@@ -167,7 +167,9 @@ static void look_at_data(report *r)
             continue;
         }
         const int n = has_cache ? snprintf(dir, sizeof dir, "%s/%s", cache, d->name) : -1;
-        if (n > 0 && (size_t)n < sizeof dir && cli_dataset_is_complete(dir, NULL)) {
+        char archive[CLI_PATH_MAX];
+        const bool is_here = d->archive ? cli_dataset_archive(d, dir, archive, sizeof archive) : cli_dataset_is_complete(dir, NULL);
+        if (n > 0 && (size_t)n < sizeof dir && is_here) {
             snprintf(x->text, sizeof x->text, "%.500s", dir);
         } else {
             x->verdict = d->package ? MISSING : NOTE;
@@ -176,7 +178,7 @@ static void look_at_data(report *r)
             if (d->package)
                 snprintf(x->fix, sizeof x->fix, "sudo apt-get install %s", d->package);
             else
-                snprintf(x->fix, sizeof x->fix, "anneal train mlp --data %s", d->name);
+                snprintf(x->fix, sizeof x->fix, "anneal train %s --data %s", d->archive ? "resnet9" : "mlp", d->name);
         }
     }
 }

@@ -72,6 +72,20 @@ bool cli_dataset_is_complete(const char *dir, const char **missing)
     return true;
 }
 
+bool cli_dataset_archive(const cli_dataset_info *info, const char *dir, char *out, size_t size)
+{
+    if (!info->archive) return false;
+    const int n = snprintf(out, size, "%s/%s", dir, info->archive);
+    return n > 0 && (size_t)n < size && access(out, F_OK) == 0;
+}
+
+static bool is_cifar_dir(const char *dir)
+{
+    char path[CLI_PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/data_batch_1.bin", dir);
+    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
+}
+
 bool cli_package_dir(const cli_dataset_info *info, char *out, size_t size)
 {
     const char *root = getenv("ANNEAL_TEST_ROOT");
@@ -82,11 +96,11 @@ bool cli_package_dir(const cli_dataset_info *info, char *out, size_t size)
 
 /* --- the download ------------------------------------------------------------------------------------ */
 
-static int fetch_file(an_ctx *ctx, const cli_dataset_info *info, const char *dir, cli_file file, cli_error *e)
+/* A file by its name at the mirrors. */
+static int fetch_file(an_ctx *ctx, const cli_dataset_info *info, const char *dir, const char *name, const char *sha256, cli_error *e)
 {
-    char path[CLI_PATH_MAX], name[64], urls[CLI_MIRRORS][512];
-    cli_fetch_desc d = {.title = info->title, .name = name, .path = path, .sha256 = info->sha256[file], .nbytes_max = 64u << 20};
-    snprintf(name, sizeof name, "%s.gz", file_names[file]);
+    char path[CLI_PATH_MAX], urls[CLI_MIRRORS][512];
+    cli_fetch_desc d = {.title = info->title, .name = name, .path = path, .sha256 = sha256, .nbytes_max = 256u << 20};
     if (cli_join(path, sizeof path, dir, name, e)) return e->code;
     for (size_t i = 0; i < CLI_MIRRORS && info->mirrors[i]; i++) {
         snprintf(urls[i], sizeof urls[i], "%s/%s", info->mirrors[i], name);
@@ -99,9 +113,13 @@ int cli_dataset_fetch(an_ctx *ctx, const cli_dataset_info *info, const char *dir
 {
     char path[CLI_PATH_MAX];
     if (an_dir_create(ctx, dir)) return cli_fail_ctx(e, ctx);
+    if (info->archive)
+        return cli_dataset_archive(info, dir, path, sizeof path) ? 0 : fetch_file(ctx, info, dir, info->archive, info->sha256[0], e);
     for (int f = 0; f < CLI_FILE_COUNT; f++) {
+        char name[64];
         if (cli_dataset_path(dir, (cli_file)f, path, sizeof path)) continue;
-        if (fetch_file(ctx, info, dir, (cli_file)f, e)) return e->code;
+        snprintf(name, sizeof name, "%s.gz", file_names[f]);
+        if (fetch_file(ctx, info, dir, name, info->sha256[f], e)) return e->code;
     }
     return 0;
 }
@@ -124,12 +142,14 @@ static void set_synthetic(cli_place *p)
     p->synthetic = true;
 }
 
-/* A folder given by --data. */
-static int place_dir(const char *dir, cli_place *out, cli_error *e)
+/* A folder or an archive given by --data. */
+static int place_path(const char *dir, cli_place *out, cli_error *e)
 {
     const char *missing = NULL;
     char title[128];
-    if (!is_dir(dir)) {
+    struct stat found;
+    const bool is_file = stat(dir, &found) == 0 && S_ISREG(found.st_mode);
+    if (!is_file && !is_dir(dir)) {
         const char *words[CLI_COUNT(datasets) + 1];
         size_t n = 0;
         for (size_t i = 0; i < CLI_COUNT(datasets); i++) words[n++] = datasets[i].name;
@@ -138,11 +158,13 @@ static int place_dir(const char *dir, cli_place *out, cli_error *e)
         if (near) return cli_fail(e, AN_ERR_ARG, "--data: there is no folder '%s'; did you mean '%s'?", dir, near);
         return cli_fail(e, AN_ERR_IO, "--data: there is no folder '%s'", dir);
     }
-    if (!cli_dataset_is_complete(dir, &missing))
+    const bool is_cifar = is_file || is_cifar_dir(dir);
+    if (!is_cifar && !cli_dataset_is_complete(dir, &missing))
         return cli_fail(e, AN_ERR_IO, "--data: the folder '%s' has no %s, plain or .gz", dir, missing);
     if (strlen(dir) >= sizeof out->dir) return cli_fail(e, AN_ERR_ARG, "--data: the path is too long");
-    snprintf(title, sizeof title, "the files in %.100s", dir);
-    set_place(out, NULL, title, dir);
+    snprintf(title, sizeof title, is_file ? "the images in %.100s" : "the files in %.100s", dir);
+    set_place(out, is_cifar ? cli_dataset_find("cifar10") : NULL, title, dir);
+    out->is_cifar = is_cifar;
     return 0;
 }
 
@@ -157,6 +179,16 @@ static int place_named(an_ctx *ctx, const cli_dataset_info *info, cli_place *out
     if (!cli_cache_dir(cache, sizeof cache))
         return cli_fail(e, AN_ERR_IO, "%s cannot be kept: neither XDG_CACHE_HOME nor HOME is set", info->title);
     if (cli_join(dir, sizeof dir, cache, info->name, e)) return e->code;
+    if (info->archive) {
+        char path[CLI_PATH_MAX];
+        if (!cli_dataset_archive(info, dir, path, sizeof path)) {
+            if (cli_dataset_fetch(ctx, info, dir, e)) return e->code;
+            if (cli_join(path, sizeof path, dir, info->archive, e)) return e->code;
+        }
+        set_place(out, info, info->title, path);
+        out->is_cifar = true;
+        return 0;
+    }
     if (!cli_dataset_is_complete(dir, NULL) && cli_dataset_fetch(ctx, info, dir, e)) return e->code;
     set_place(out, info, info->title, dir);
     return 0;
@@ -177,11 +209,11 @@ int cli_dataset_place(an_ctx *ctx, const char *preset, const char *data, cli_pla
     char advice[256];
     cli_error why = {0};
     const cli_dataset_info *info = cli_dataset_find(data ? data : preset);
-    if (data && strcmp(data, synthetic_name) == 0) {
+    if (strcmp(data ? data : preset, synthetic_name) == 0) {
         set_synthetic(out);
         return 0;
     }
-    if (!info && data) return place_dir(data, out, e);
+    if (!info && data) return place_path(data, out, e);
     if (!info) return cli_fail(e, AN_ERR_INTERNAL, "the model names no known data set");
     if (place_named(ctx, info, out, &why) == 0) return 0;
     an_ctx_clear_error(ctx);

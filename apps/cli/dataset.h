@@ -19,6 +19,7 @@ typedef struct cli_dataset_info {
     const char *name, *title, *package, *package_dir; /* package NULL: Debian has none */
     const char *mirrors[CLI_MIRRORS];
     const char *classes[CLI_CLASSES_MAX]; /* NULL: the digit */
+    const char *archive; /* NULL: the four files. Else the one archive of CIFAR-10's binary version; its pin is sha256[0] */
     const char *sha256[CLI_FILE_COUNT];
 } cli_dataset_info;
 
@@ -30,12 +31,13 @@ const cli_dataset_info *cli_dataset_find(const char *name); /* NULL if there is 
 typedef struct cli_place {
     const cli_dataset_info *info; /* NULL for a folder given by --data, and for synthetic data */
     bool synthetic;
+    bool is_cifar;   /* dir is an archive, or a folder of CIFAR-10's six files */
     char title[128]; /* "Fashion-MNIST", "the files in DIR", "synthetic data" */
     char dir[CLI_PATH_MAX];
 } cli_place;
 
-/* Finds data for a model whose default data set is preset. data is the value of --data or NULL: a folder, a name of the
- * table, or "synthetic". May download, with progress on stderr; falling back to synthetic data is a note on stderr.
+/* Finds data for a model whose default data set is preset. data is the value of --data or NULL: a folder, an archive of CIFAR-10,
+ * a name of the table, or "synthetic". May download, with progress on stderr; falling back to synthetic data is a note on stderr.
  * Returns 0, or a code with the sentence in e. */
 int cli_dataset_place(an_ctx *ctx, const char *preset, const char *data, cli_place *out, cli_error *e);
 
@@ -43,9 +45,11 @@ int cli_dataset_place(an_ctx *ctx, const char *preset, const char *data, cli_pla
 bool cli_package_dir(const cli_dataset_info *info, char *out, size_t size);
 /* The path of a file in dir, plain or .gz, whichever is there (plain first); false if neither is. */
 bool cli_dataset_path(const char *dir, cli_file file, char *out, size_t size);
+/* The archive of a data set that is one, in dir; false if it is not there. */
+bool cli_dataset_archive(const cli_dataset_info *info, const char *dir, char *out, size_t size);
 /* Does dir hold all four? missing (may be NULL) gets the name of one that it lacks. */
 bool cli_dataset_is_complete(const char *dir, const char **missing);
-/* Fetches the four files of a data set into dir, which is made. Files already there stay. */
+/* Fetches the four files of a data set, or its archive, into dir, which is made. Files already there stay. */
 int cli_dataset_fetch(an_ctx *ctx, const cli_dataset_info *info, const char *dir, cli_error *e);
 
 /* --- in memory ---------------------------------------------------------------------------------------- */
@@ -55,6 +59,7 @@ typedef struct cli_images {
     const uint8_t *labels; /* (n) */
     uint32_t n, features;
     an_idx files[2]; /* the memory of both, when they come from files; */
+    an_cifar cifar;  /* or of both splits, in that to train on; */
     uint8_t *made;   /* else from here */
 } cli_images;
 

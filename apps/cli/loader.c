@@ -5,11 +5,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void cli_images_fini(cli_images *x)
 {
     an_idx_fini(&x->files[0]);
     an_idx_fini(&x->files[1]);
+    an_cifar_fini(&x->cifar);
     free(x->made);
     *x = (cli_images){0};
 }
@@ -50,6 +52,26 @@ static int load_split(an_ctx *ctx, const char *dir, cli_file images, cli_file la
     x->n = (uint32_t)n;
     x->features = want.features;
     return check_labels(x, path_labels, want.classes, e);
+}
+
+/* Both splits of CIFAR-10, in one piece of memory. */
+static int load_cifar(an_ctx *ctx, const char *path, cli_want want, cli_images *train, cli_images *test, cli_error *e)
+{
+    struct stat found;
+    an_cifar *c = &train->cifar;
+    if (want.features != AN_CIFAR_PIXELS || want.classes < AN_CIFAR_CLASSES)
+        return cli_fail(e, AN_ERR_SHAPE, "%s: CIFAR-10's images are 32 x 32 in colour, %d numbers, which is not the %u numbers that the "
+                                         "model takes", path, AN_CIFAR_PIXELS, want.features);
+    const bool is_dir = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+    if (is_dir ? an_cifar_load_dir(ctx, path, c) : an_cifar_load(ctx, path, c)) return cli_fail_ctx(e, ctx);
+    train->pixels = c->pixels;
+    train->labels = c->labels;
+    train->n = (uint32_t)c->ntrain;
+    test->pixels = c->pixels + c->ntrain * AN_CIFAR_PIXELS;
+    test->labels = c->labels + c->ntrain;
+    test->n = (uint32_t)c->ntest;
+    train->features = test->features = AN_CIFAR_PIXELS;
+    return 0;
 }
 
 /* --- made up --------------------------------------------------------------------------------------------- */
@@ -105,6 +127,7 @@ int cli_dataset_load(an_ctx *ctx, const cli_place *place, cli_want want, cli_ima
         if (make_split(1001, SYNTHETIC_TRAIN, want, train, e)) return e->code;
         return make_split(2002, SYNTHETIC_TEST, want, test, e);
     }
+    if (place->is_cifar) return load_cifar(ctx, place->dir, want, train, test, e);
     if (load_split(ctx, place->dir, CLI_TEST_IMAGES, CLI_TEST_LABELS, want, test, e)) return e->code;
     return load_split(ctx, place->dir, CLI_TRAIN_IMAGES, CLI_TRAIN_LABELS, want, train, e);
 }

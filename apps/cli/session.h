@@ -68,6 +68,7 @@ extern const cli_extra cli_models;
         {"device", CLI_TEXT, offsetof(s, m.device), "NAME", NULL,                                                      \
          "where it runs: cpu (the default), interp (slow: the oracle)", 0, 0, NULL},                                   \
         {"data", CLI_TEXT, offsetof(s, m.data), "PATH", NULL,                                                          \
-         "images: a folder of IDX files, or fashion-mnist, mnist, synthetic; text: a file, or tinyshakespeare", 0, 0, NULL}
+         "images: a folder of IDX files, CIFAR-10's archive or folder, or fashion-mnist, mnist, cifar10, synthetic; " \
+         "text: a file, or tinyshakespeare", 0, 0, NULL}
 
 #endif

@@ -106,6 +106,38 @@ AN_API const char *an_safetensors_metadata(const an_safetensors *f, const char *
 AN_API an_status an_safetensors_write(an_ctx *ctx, const char *path, const an_array_view *arrays, size_t n,
                                       const an_metadata *metadata, size_t nmetadata);
 
+/* --- CIFAR-10 ------------------------------------------------------------------------------------- */
+enum { AN_CIFAR_SIDE = 32, AN_CIFAR_PIXELS = 3 * 32 * 32, AN_CIFAR_CLASSES = 10 };
+
+typedef struct an_cifar {
+    an_ctx *ctx;
+    uint8_t *data;         /* what the rest points into */
+    const uint8_t *pixels; /* (ntrain + ntest, 3, 32, 32), those to train on first */
+    const uint8_t *labels; /* (ntrain + ntest), 0 to 9 */
+    size_t ntrain, ntest;
+} an_cifar;
+
+/* Reads the archive of the binary version as it is published (.tar.gz, or unpacked .tar), or the six files in a folder:
+ * data_batch_1.bin to data_batch_5.bin, in this order whatever the archive's, and test_batch.bin. Batches may have any number of
+ * records up to 100,000. *out is written only on success: an_cifar_fini.
+ * Errors: AN_ERR_IO for what is not there; AN_ERR_FORMAT for a file that is not whole records, a label above 9 (named), an archive
+ * that is corrupt or truncated; AN_ERR_NOMEM. */
+AN_API an_status an_cifar_load(an_ctx *ctx, const char *path, an_cifar *out);
+AN_API an_status an_cifar_load_dir(an_ctx *ctx, const char *dir, an_cifar *out);
+AN_API an_status an_cifar_parse(an_ctx *ctx, const char *name, const void *data, size_t nbytes, an_cifar *out); /* an archive */
+AN_API void an_cifar_fini(an_cifar *c);
+
+/* --- pictures -------------------------------------------------------------------------------------- */
+/* Rows from the top, pixels from the left, channels (1 grey, 3 RGB) beside each other, 0 to 255. Borrowed. */
+typedef struct an_picture {
+    uint32_t width, height, channels;
+    const uint8_t *data;
+} an_picture;
+
+/* Writes a PNG, beside its name and then in place. Errors: AN_ERR_ARG for a picture of no size, one side above 32,768 or other
+ * channels; AN_ERR_LIMIT, AN_ERR_IO, AN_ERR_NOMEM. */
+AN_API an_status an_png_write(an_ctx *ctx, const char *path, const an_picture *p);
+
 /* --- SHA-256 -------------------------------------------------------------------------------------- */
 enum { AN_SHA256_HEX = 65 }; /* 64 lower-case digits and the 0 byte */
 

@@ -7,8 +7,9 @@
  *     row i starts at i * (n + d), which is element i*d of a copy: it is the axis moved by i*d
  *     0 1 2 3 4 | 1 2 3 4 0 .. | 2 3 ..        n = 5, d = 1: rows of 6, one element further on each
  *
- * Row i then splits into (o, s), keeps the first of each s, and (k, o) is transposed to (o, k). No element past the end
- * of the axis is ever reached. */
+ * Row i then splits into (o, s), keeps the first of each s, and (k, o) is transposed to (o, k). The k copies are k * d elements
+ * short of k rows, so zeros are added at the end; no element past the end of a copy is ever reached. (A copy more would do as
+ * well, but in the gradient each copy is a term of the sum for every element: k of them are what there must be.) */
 #include "tensor/tensor.h"
 
 /* Sizes of one spatial axis. */
@@ -69,14 +70,15 @@ static an_tensor *apart(an_tensor *x, uint32_t lead, const window *w, uint32_t n
 
 static an_tensor *overlapping(an_tensor *x, uint32_t lead, const window *w, uint32_t n)
 {
-    int64_t times[AN_RANK_MAX], row[3], size[3], axes[6];
+    int64_t times[AN_RANK_MAX], zero[AN_RANK_MAX] = {0}, after[AN_RANK_MAX] = {0}, row[3], axes[6];
     for (uint32_t i = 0; i < lead; i++) times[i] = 1;
     for (uint32_t i = 0; i < n; i++) {
-        row[i] = w[i].n * ceil_div(w[i].o * w[i].s, w[i].n) + w[i].d;
-        size[i] = w[i].k * row[i];
-        times[lead + i] = ceil_div(size[i], w[i].n);
+        const int64_t copies = ceil_div(w[i].o * w[i].s, w[i].n);
+        row[i] = w[i].n * copies + w[i].d;
+        times[lead + i] = w[i].k * copies;
+        after[lead + i] = w[i].k * w[i].d;
     }
-    x = cut_to(an_repeat(x, times, lead + n), lead, size, n);
+    x = an_pad(an_repeat(x, times, lead + n), zero, after, lead + n, 0);
     for (uint32_t i = 0; i < n; i++) {
         axes[2 * i] = w[i].k;
         axes[2 * i + 1] = row[i];

@@ -47,7 +47,7 @@ refuse 1 "did you mean 'train'" trian mlp
 refuse 1 "unknown verb 'xyzzy'; there is: train, run" xyzzy
 refuse 1 "the verb comes first" --steps 5 train mlp
 refuse 1 "unknown model 'mpl'; did you mean 'mlp'" train mpl
-refuse 1 "unknown model 'resnet'; there is: mlp" run resnet
+refuse 1 "unknown model 'resnet'" run resnet
 refuse 1 "unknown model 'mpl'" graph mpl
 refuse 1 "unknown model 'mpl'" kernels mpl
 refuse 1 "which MODEL?" train

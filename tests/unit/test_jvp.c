@@ -231,6 +231,7 @@ static void layers_agree_with_reverse_mode_and_differences(an_test *t)
         {"embedding", an_nn_embedding(&init, 7, 3), words},
         {"layer norm", an_nn_layer_norm(&init, AN_DIMS(6), 0), rows},
         {"rms norm", an_nn_rms_norm(&init, AN_DIMS(5, 6), 1e-3), image},
+        {"batch norm", an_nn_batch_norm(&init, 4, 0, 0), image},
         {"max pool", an_nn_max_pool2d(g, &pool), image},
         {"average pool", an_nn_avg_pool2d(g, &pool), image},
         {"mlp", an_nn_sequential(g, AN_MODULES(an_nn_linear(&init, 6, 5, NULL), an_nn_function(g, "gelu", an_gelu),
