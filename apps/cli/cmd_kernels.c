@@ -130,13 +130,16 @@ static int slowest_first(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-enum { TIME_RUNS = 21 };
+enum { TIME_RUNS = 21, COPY_NBYTES = 64 << 20 /* beyond the caches */ };
 
 /* Runs the plan some times, each kernel on its own, and takes medians. The first run only warms up. */
 static int measure(cli_session *s, an_plan *plan, timed *out, cli_error *e)
 {
     const size_t n = an_plan_kernel_count(plan);
-    const double peak_flops = bench_peak_flops(), peak_bytes = bench_peak_bytes();
+    an_device *dev = NULL;
+    if (an_device_get(s->ctx, s->device, &dev)) return cli_fail_ctx(e, s->ctx);
+    const int threads = ((const an_device_base *)dev)->threads > 1 ? ((const an_device_base *)dev)->threads : 1;
+    const double peak_flops = bench_peak_flops(threads), peak_bytes = bench_copy_rate(COPY_NBYTES, threads);
     an_profile *own = s->profile ? NULL : an_profile_start(s->ctx), *p = s->profile ? s->profile : own;
     double *seconds = calloc(n * TIME_RUNS + 1, sizeof *seconds);
     int code = p && seconds ? 0 : cli_fail(e, AN_ERR_NOMEM, "out of memory");
@@ -184,7 +187,7 @@ static int print_times(const kernels_args *a, cli_session *s, an_plan *plan, cli
     }
     if (!code && a->json) puts("\n]}");
     if (!code && !a->json)
-        printf("%zu kernels, %.1f us; medians of %d runs; peak is of one core, in operations or in bytes, whichever is nearer\n", n,
+        printf("%zu kernels, %.1f us; medians of %d runs; peak is of the threads in use, in operations or in bytes, whichever is nearer\n", n,
                total * 1e6, TIME_RUNS);
     free(all);
     return code;
