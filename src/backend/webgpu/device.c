@@ -341,6 +341,15 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
     return an_fail(ctx, AN_ERR_DEVICE, "webgpu: no adapter is called '%s'; `anneal doctor` lists those there are", choice ? choice : "");
 }
 
+/* Compiled shaders are kept by the library, below gpu_compile. */
+static an_status load(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out)
+{
+    (void)dev;
+    (void)kernels;
+    for (size_t i = 0; i < n; i++) out[i] = NULL;
+    return AN_OK;
+}
+
 const an_backend an_backend_webgpu = {
     .name = "webgpu",
     .open = device_open,
@@ -350,6 +359,7 @@ const an_backend an_backend_webgpu = {
     .write = gpu_write,
     .read = gpu_read,
     .compile = gpu_compile,
+    .load = load,
     .program_destroy = gpu_program_destroy,
     .launch = gpu_launch,
     .submit = gpu_submit,
