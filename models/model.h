@@ -87,6 +87,7 @@ struct model {
     const char *dataset;         /* a name of the data set table; NULL for MODEL_DRAWN */
     uint32_t features, classes;  /* MODEL_IMAGES */
     bool is_classifier;          /* eval gives logits, and accuracy is what is told of them */
+    int64_t max_batch;           /* MODEL_IMAGES: the batch is the symbol "batch", 1 to this; 0: it is a number */
     const model_value *values;   /* its own; the first one's place is MODEL_OWN */
     uint32_t nvalues;
     const model_preset *presets; /* at least one */

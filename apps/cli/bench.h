@@ -18,13 +18,16 @@ typedef struct bench_case {
     const char *name;
     const char *about;
     bench_size preset;
-    int64_t check_m; /* m of the program that is compared with the interpreter, where all of it must be computed; 0: some of
-                      * the results at the size that is timed */
+    int64_t check_m, check_n; /* m and n of the program that is compared with the interpreter, where all of it must be computed;
+                               * 0: some of the results at the size that is timed */
     bool is_launch; /* many kernels with next to nothing to do: what counts is the time of each */
     /* Builds it; false with the sentence in the graph's context. */
     bool (*build)(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes);
 } bench_case;
-enum { BENCH_OUTS = 16 };
+enum { BENCH_OUTS = 512 };
+
+/* bench_gpt.c */
+bool bench_gpt(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes);
 
 size_t bench_count(void);
 const bench_case *bench_get(size_t i);

@@ -168,16 +168,17 @@ static bool mlp(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout,
 }
 
 static const bench_case cases[] = {
-    {"matmul", "(m, k) @ (k, n), b of them", {1024, 1024, 1024, 1, "nn", AN_DTYPE_NONE}, 0, false, matmul},
-    {"elementwise", "relu((x + 0.5) * y + x) over (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, false, elementwise},
-    {"softmax", "over the rows of (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, false, softmax},
-    {"layernorm", "over the rows of (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, false, layernorm},
-    {"reduce", "(m, n) summed over m", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, false, reduce},
-    {"conv", "3x3, k channels in and out, m images of n x n", {16, 32, 64, 1, "nn", AN_DTYPE_NONE}, 0, false, conv},
-    {"attention", "m heads, n positions, k features", {8, 256, 64, 1, "nn", AN_DTYPE_NONE}, 0, false, attention},
-    {"gather", "m rows of k out of a table of n", {16384, 32768, 256, 1, "nn", AN_DTYPE_NONE}, 0, false, gather},
-    {"mlp", "a step of n-k-10, batch m, SGD", {64, 784, 128, 1, "nn", AN_DTYPE_NONE}, 4, false, mlp},
-    {"launch", "n kernels, one after the other, of m floats", {64, 64, 1, 1, "nn", AN_DTYPE_NONE}, 0, true, launch},
+    {"matmul", "(m, k) @ (k, n), b of them", {1024, 1024, 1024, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, matmul},
+    {"elementwise", "relu((x + 0.5) * y + x) over (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, elementwise},
+    {"softmax", "over the rows of (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, softmax},
+    {"layernorm", "over the rows of (m, n)", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, layernorm},
+    {"reduce", "(m, n) summed over m", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, reduce},
+    {"conv", "3x3, k channels in and out, m images of n x n", {16, 32, 64, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, conv},
+    {"attention", "m heads, n positions, k features", {8, 256, 64, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, attention},
+    {"gather", "m rows of k out of a table of n", {16384, 32768, 256, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, gather},
+    {"mlp", "a step of n-k-10, batch m, SGD", {64, 784, 128, 1, "nn", AN_DTYPE_NONE}, 4, 0, false, mlp},
+    {"gpt", "a step of 4 layers of width k, m sequences of n positions, AdamW", {12, 64, 128, 1, "nn", AN_DTYPE_NONE}, 1, 8, false, bench_gpt},
+    {"launch", "n kernels, one after the other, of m floats", {64, 64, 1, 1, "nn", AN_DTYPE_NONE}, 0, 0, true, launch},
 };
 
 size_t bench_count(void)

@@ -324,7 +324,8 @@ const cli_verb cli_verb_bench = {
     .summary = "how fast generated kernels are, beside what the machine can do",
     .about = "Without NAME, all of: matmul (m, k) @ (k, n); elementwise, softmax, layernorm over (m, n); reduce (m, n) over m;\n"
              "conv 3x3, k channels, m images of n x n; attention of m heads, n positions, k features; gather m rows of k\n"
-             "out of n; mlp, a step of n-k-10; launch, n kernels of m floats.\n"
+             "out of n; mlp, a step of n-k-10; gpt, a step on\n"
+             "m sequences of n positions, width k; launch, n kernels of m floats.\n"
              "Results are compared with the interpreter's first. Percentages are of what the same number of threads does at best: multiply-adds from\n"
              "registers, copying between buffers of the same size. ANNEAL_THREADS sets how many, for the library too; ratios above 1 mean faster than it.\n",
     .examples = "  anneal bench\n"

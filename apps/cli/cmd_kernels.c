@@ -41,14 +41,36 @@ static void print_notes(const an_trace *trace, bool json)
     }
 }
 
+static void put_batch(const cli_session *s, char *text, size_t size)
+{
+    if (s->model->max_batch)
+        (void)snprintf(text, size, "any up to %lld", (long long)s->model->max_batch);
+    else
+        (void)snprintf(text, size, "%lld", (long long)model_size(&s->options, MODEL_BATCH));
+}
+
+static void print_symbols(const an_plan *plan)
+{
+    for (size_t i = 0; i < an_plan_symbol_count(plan); i++) {
+        const an_symbol_info x = an_plan_symbol_get(plan, i);
+        printf("%s %s from %lld to %lld", i ? "," : "Symbols, which have their values when a step is run:", x.name, (long long)x.min, (long long)x.max);
+    }
+    if (an_plan_symbol_count(plan)) putchar('\n');
+}
+
 static int print_json(const kernels_args *a, cli_session *s, an_plan *plan, const an_trace *trace, cli_error *e)
 {
     const an_plan_times times = an_plan_time(plan);
     printf("{\"model\": \"%s\", \"device\": \"%s\", \"batch\": %llu, \"bytes_between_kernels\": %zu, "
            "\"bytes_between_kernels_unplanned\": %zu, \"schedule_s\": %.6f, \"codegen_s\": %.6f, \"compile_s\": %.6f, "
-           "\"kernels\": [",
+           "\"symbols\": [",
            s->model->name, s->device, (unsigned long long)model_size(&s->options, MODEL_BATCH), an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan),
            times.schedule, times.codegen, times.compile);
+    for (size_t i = 0; i < an_plan_symbol_count(plan); i++) {
+        const an_symbol_info x = an_plan_symbol_get(plan, i);
+        printf("%s{\"name\": \"%s\", \"min\": %lld, \"max\": %lld}", i ? ", " : "", x.name, (long long)x.min, (long long)x.max);
+    }
+    fputs("], \"kernels\": [", stdout);
     for (size_t i = 0; i < an_plan_kernel_count(plan); i++) {
         const an_kernel_info k = an_plan_kernel(plan, i);
         printf("%s\n  {\"name\": ", i ? "," : "");
@@ -101,8 +123,10 @@ static int print_text(const kernels_args *a, cli_session *s, an_plan *plan, cons
         puts("What was decided, in the passes' words:");
         print_notes(trace, false);
     }
-    printf("%zu kernels for a step of %s, batch %llu, on %s; %zu bytes between them (%zu if none were shared)\n", n,
-           s->model->name, (unsigned long long)model_size(&s->options, MODEL_BATCH), s->device, an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan));
+    print_symbols(plan);
+    char batch[40];
+    put_batch(s, batch, sizeof batch);
+    printf("%zu kernels for a step of %s, batch %s, on %s; %zu bytes between them (%zu if none were shared)\n", n, s->model->name, batch, s->device, an_plan_nbytes(plan), an_plan_nbytes_unplanned(plan));
     printf("made in %.1f ms: schedule %.1f, codegen %.1f, compile %.1f\n",
            (times.schedule + times.codegen + times.compile) * 1e3, times.schedule * 1e3, times.codegen * 1e3,
            times.compile * 1e3);

@@ -127,7 +127,7 @@ static int verb_run(const void *args)
     cli_signals_block();
     if (cli_data_open(&data, m, a.m.data, &e)) goto done;
     if (cli_session_open(&s, &a.m, &data, &e)) goto done;
-    if (cli_trainer_open(&t, &s, &data, &e)) goto done;
+    if (cli_trainer_open(&t, &s, &data, NULL, 0, &e)) goto done;
     if (a.checkpoint && cli_weights_load(&w, &s, &e)) goto done;
     run(&a, &t, &e);
     cli_session_finish(&s, &e);

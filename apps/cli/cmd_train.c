@@ -15,7 +15,7 @@
 typedef struct train_args {
     cli_model_args m;
     uint64_t test_images;
-    const char *samples, *save, *resume;
+    const char *samples, *save, *resume, *batch_schedule;
     uint64_t save_every;
     bool json, plain, timing;
 } train_args;
@@ -71,7 +71,8 @@ static int test(run *r, uint32_t n, cli_error *e)
 /* The end of an epoch, where there are any; else every quarter of the run. */
 static bool is_milestone(const run *r)
 {
-    const uint64_t every = r->t->session->model->data == MODEL_IMAGES ? r->t->steps_per_epoch : (r->t->steps + 3) / 4;
+    if (r->t->session->model->data == MODEL_IMAGES) return cli_batcher_at(&r->t->batcher, r->t->step).first == 0;
+    const uint64_t every = (r->t->steps + 3) / 4;
     return r->t->step % (every ? every : 1) == 0;
 }
 
@@ -80,6 +81,12 @@ static uint32_t milestone_size(const run *r)
 {
     if (r->args->test_images || r->t->session->model->data != MODEL_TEXT) return (uint32_t)r->args->test_images;
     return r->t->eval_batch * 10;
+}
+
+static uint64_t epoch_of(const cli_trainer *t, uint64_t step)
+{
+    if (t->session->model->data == MODEL_IMAGES) return cli_batcher_at(&t->batcher, step).epoch;
+    return t->steps_per_epoch ? step / t->steps_per_epoch : 0;
 }
 
 static void update_pace(run *r)
@@ -91,7 +98,7 @@ static void update_pace(run *r)
         r->p.steps_per_second = old > 0 ? 0.7 * old + 0.3 * pace : pace;
     }
     r->p.step = done;
-    r->p.epoch = done > 0 && r->t->steps_per_epoch ? (done - 1) / r->t->steps_per_epoch + 1 : 1;
+    r->p.epoch = done > 0 ? epoch_of(r->t, done - 1) + 1 : 1;
     const double pace = (double)done / (now - r->started);
     r->p.seconds_left = done > 0 && pace > 0 ? (double)(r->t->steps - done) / pace : -1;
     r->p.nbytes = memory_nbytes();
@@ -256,7 +263,7 @@ static int train(const train_args *a, cli_trainer *t, double begun, cli_error *e
     cli_data_describe(t->data, about, sizeof about);
     r.p = (cli_progress){.model = s->model->name, .data = t->data->title, .device = s->device, .recipe = recipe,
                          .steps = t->steps, .seconds_left = -1, .curve = &r.curve,
-                         .epochs = t->steps_per_epoch ? (t->steps + t->steps_per_epoch - 1) / t->steps_per_epoch : 1};
+                         .epochs = t->steps ? epoch_of(t, t->steps - 1) + 1 : 0};
     r.started = r.shown = r.tested = cli_now();
     if (!a->json && !a->plain && cli_term_usable()) {
         cli_term_open(&r.term);
@@ -270,9 +277,29 @@ static int train(const train_args *a, cli_trainer *t, double begun, cli_error *e
     return code ? code : finish(&r, e);
 }
 
+/* "64,128": batches by epoch. */
+static int read_schedule(const model *m, const char *text, uint32_t sizes[CLI_SIZES_MAX], uint32_t *n, cli_error *e)
+{
+    *n = 0;
+    if (!text) return 0;
+    if (!m->max_batch) return cli_fail(e, AN_ERR_ARG, "--batch-schedule: %s is compiled for one size of batch; dynmlp takes any", m->name);
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        const unsigned long size = at[0] >= '0' && at[0] <= '9' ? strtoul(at, &end, 10) : 0;
+        if (size == 0 || size > (unsigned long)m->max_batch || (*end != ',' && *end != '\0'))
+            return cli_fail(e, AN_ERR_ARG, "--batch-schedule %s: sizes from 1 to %lld with commas between them, as in 64,128", text,
+                            (long long)m->max_batch);
+        if (*n == CLI_SIZES_MAX) return cli_fail(e, AN_ERR_LIMIT, "--batch-schedule %s: at most %d sizes", text, CLI_SIZES_MAX);
+        sizes[(*n)++] = (uint32_t)size;
+        if (*end == '\0') return 0;
+        at = end;
+    }
+}
+
 static int verb_run(const void *args)
 {
     const train_args *a = args;
+    uint32_t sizes[CLI_SIZES_MAX], nsizes = 0;
     cli_error e = {0};
     cli_data data = {0};
     cli_session s = {0};
@@ -280,13 +307,13 @@ static int verb_run(const void *args)
     int code = 0;
     const double begun = cli_now();
     const model *m = cli_find_model(a->m.model, &e);
-    if (!m) return cli_say(&e);
+    if (!m || read_schedule(m, a->batch_schedule, sizes, &nsizes, &e)) return cli_say(&e);
     cli_signals_block(); /* before the first thread: none of them is to take a signal */
     code = cli_data_open(&data, m, a->m.data, &e);
     if (code) goto done;
     code = cli_session_open(&s, &a->m, &data, &e);
     if (code) goto done;
-    code = cli_trainer_open(&t, &s, &data, &e);
+    code = cli_trainer_open(&t, &s, &data, nsizes ? sizes : NULL, nsizes, &e);
     if (code) goto done;
     if (a->resume) code = cli_checkpoint_resume(&t, a->resume, &e);
     if (code) goto done;
@@ -306,6 +333,8 @@ static const cli_option options[] = {
     {"save", CLI_TEXT, offsetof(train_args, save), "FILE", NULL, "a checkpoint (safetensors), at the end, also after q or Ctrl-C", 0, 0, NULL},
     {"save-every", CLI_WHOLE, offsetof(train_args, save_every), "N", NULL, "and each N steps", 1, 1e12, NULL},
     {"resume", CLI_TEXT, offsetof(train_args, resume), "FILE", NULL, "go on with a saved run, to the same bits", 0, 0, NULL},
+    {"batch-schedule", CLI_TEXT, offsetof(train_args, batch_schedule), "N,N,...", NULL,
+     "of dynmlp: the batch of each epoch, the last one for the rest", 0, 0, NULL},
     {"samples", CLI_TEXT, offsetof(train_args, samples), "FILE", NULL, "where a model that makes pictures writes them", 0, 0, NULL},
     CLI_OPTION_JSON(train_args, "a JSON object a step, then one with the result of the test"),
     {"timing", CLI_FLAG, offsetof(train_args, timing), NULL, NULL, "with --json: times too, in the last object", 0, 0, NULL},
@@ -323,6 +352,7 @@ const cli_verb cli_verb_train = {
     .examples = "  anneal train mlp\n"
                 "  anneal train mlp --epochs 1 --optimizer sgd --lr 0.1\n"
                 "  anneal train mlp --data path/to/mnist --seed 7\n"
+                "  anneal train dynmlp --epochs 3 --batch-schedule 50,100,200\n"
                 "  anneal train mlp --steps 100 --json > losses.jsonl\n"
                 "  anneal train nanogpt --save gpt.safetensors --save-every 500\n",
     .options = options,

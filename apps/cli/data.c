@@ -151,6 +151,51 @@ void cli_batcher_close(cli_batcher *b)
     *b = (cli_batcher){0};
 }
 
+int cli_batcher_vary(cli_batcher *b, const uint32_t *sizes, uint32_t n, cli_error *e)
+{
+    const uint32_t count = b->data->images[CLI_SPLIT_TRAIN].n;
+    const int64_t most = b->data->model->max_batch;
+    b->batch = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (sizes[i] > most)
+            return cli_fail(e, AN_ERR_ARG, "a batch of %u: %s takes up to %lld", sizes[i], b->data->model->name, (long long)most);
+        if (sizes[i] > count) return cli_fail(e, AN_ERR_ARG, "a batch of %u is more than the %u images for training", sizes[i], count);
+        if (sizes[i] > b->batch) b->batch = sizes[i];
+        b->sizes[i] = sizes[i];
+    }
+    b->nsizes = n;
+    b->per_epoch = (count + sizes[0] - 1) / sizes[0];
+    return 0;
+}
+
+static uint64_t steps_in(const cli_batcher *b, uint64_t epoch)
+{
+    const uint32_t size = b->sizes[epoch < b->nsizes ? epoch : b->nsizes - 1];
+    return (b->data->images[CLI_SPLIT_TRAIN].n + size - 1) / size;
+}
+
+cli_share cli_batcher_at(const cli_batcher *b, uint64_t step)
+{
+    if (b->nsizes == 0) return (cli_share){step / b->per_epoch, (uint32_t)(step % b->per_epoch) * b->batch, b->batch};
+    cli_share at = {0};
+    for (; at.epoch + 1 < b->nsizes && step >= steps_in(b, at.epoch); at.epoch++) step -= steps_in(b, at.epoch);
+    const uint64_t each = steps_in(b, at.epoch);
+    const uint32_t count = b->data->images[CLI_SPLIT_TRAIN].n;
+    at.epoch += step / each;
+    const uint32_t size = b->sizes[at.epoch < b->nsizes ? at.epoch : b->nsizes - 1];
+    at.first = (uint32_t)(step % each) * size;
+    at.n = size < count - at.first ? size : count - at.first;
+    return at;
+}
+
+uint64_t cli_batcher_steps(const cli_batcher *b, uint64_t epochs)
+{
+    if (b->nsizes == 0) return epochs * b->per_epoch;
+    uint64_t n = 0, e = 0;
+    for (; e < epochs && e < b->nsizes; e++) n += steps_in(b, e);
+    return n + (epochs - e) * steps_in(b, e);
+}
+
 /* Sequence i of a batch, from where it begins in the text; a model may not ask for targets. */
 static void put_sequence(const int32_t *from, int64_t context, uint32_t i, void *const inputs[MODEL_INPUTS_MAX])
 {
@@ -168,10 +213,10 @@ void cli_batcher_fill(cli_batcher *b, uint64_t step, void *const inputs[MODEL_IN
             put_sequence(d->text.tokens + an_sample(b->seed, step, i, n), b->context, i, inputs);
     } else if (d->model->data == MODEL_IMAGES) {
         const cli_images *train = &d->images[CLI_SPLIT_TRAIN];
-        const uint64_t epoch = step / b->per_epoch, at = step % b->per_epoch;
-        if (b->epoch != epoch + 1) an_shuffle(b->seed, (uint32_t)epoch, train->n, b->order);
-        b->epoch = epoch + 1;
-        cli_batch(train, b->order + at * b->batch, b->batch, b->batch, inputs[0], inputs[1]);
+        const cli_share at = cli_batcher_at(b, step);
+        if (b->epoch != at.epoch + 1) an_shuffle(b->seed, (uint32_t)at.epoch, train->n, b->order);
+        b->epoch = at.epoch + 1;
+        cli_batch(train, b->order + at.first, at.n, b->batch, inputs[0], inputs[1]);
     }
 }
 

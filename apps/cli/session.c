@@ -62,6 +62,9 @@ static int begin(cli_session *s, const cli_model_args *a, const cli_data *data, 
     if (!s->model) return e->code;
     if (a->device && check_device(a->device, e)) return e->code;
     if (resolve(s->model, a, data, &s->options, e)) return e->code;
+    if (s->model->max_batch && model_size(&s->options, MODEL_BATCH) > s->model->max_batch)
+        return cli_fail(e, AN_ERR_ARG, "--batch %lld: %s takes up to %lld", (long long)model_size(&s->options, MODEL_BATCH), s->model->name,
+                        (long long)s->model->max_batch);
     if (an_ctx_create(NULL, &s->ctx)) return cli_fail(e, AN_ERR_NOMEM, "out of memory");
     an_settings settings = an_ctx_settings(s->ctx);
     if (a->memory_budget) settings.memory_budget = a->memory_budget;

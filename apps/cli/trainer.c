@@ -8,7 +8,7 @@ static int make_room(cli_trainer *t, cli_error *e)
 {
     const model_graphs *m = &t->session->m;
     for (int i = 0; i < MODEL_INPUTS_MAX; i++) {
-        t->sizes[i] = an_tensor_nbytes(m->inputs[i]);
+        t->sizes[i] = t->each[i] ? t->each[i] * t->batch : an_tensor_nbytes(m->inputs[i]);
         const size_t nbytes = an_tensor_nbytes(m->eval_inputs[i]);
         if (nbytes && !(t->test[i] = malloc(nbytes))) return cli_fail(e, AN_ERR_NOMEM, "out of memory");
     }
@@ -17,7 +17,7 @@ static int make_room(cli_trainer *t, cli_error *e)
     return t->logits ? 0 : cli_fail(e, AN_ERR_NOMEM, "out of memory");
 }
 
-int cli_trainer_open(cli_trainer *t, const cli_session *s, cli_data *data, cli_error *e)
+int cli_trainer_open(cli_trainer *t, const cli_session *s, cli_data *data, const uint32_t *sizes, uint32_t nsizes, cli_error *e)
 {
     const model_options *o = &s->options;
     an_tensor *eval = s->m.eval;
@@ -27,9 +27,15 @@ int cli_trainer_open(cli_trainer *t, const cli_session *s, cli_data *data, cli_e
     if (eval && an_plan_create(s->graph, &eval, 1, NULL, &t->eval_plan)) return cli_fail_ctx(e, s->ctx);
     if (cli_data_wait(data, e)) return e->code;
     if (cli_batcher_open(&t->batcher, data, t->batch, t->context, o->seed, e)) return e->code;
+    if (s->model->max_batch) {
+        if (cli_batcher_vary(&t->batcher, sizes ? sizes : &t->batch, sizes ? nsizes : 1, e)) return e->code;
+        t->batch = t->batcher.batch;
+        t->each[0] = s->model->features; /* bytes of an image, and of a label */
+        t->each[1] = sizeof(int32_t);
+    }
     t->steps_per_epoch = t->batcher.per_epoch;
     t->steps = (uint64_t)o->values[MODEL_STEPS];
-    if (t->steps == 0) t->steps = (uint64_t)o->values[MODEL_EPOCHS] * t->steps_per_epoch;
+    if (t->steps == 0) t->steps = cli_batcher_steps(&t->batcher, (uint64_t)o->values[MODEL_EPOCHS]);
     const double updates = o->values[MODEL_ACCUMULATE] > 1 ? (double)t->steps / o->values[MODEL_ACCUMULATE] : (double)t->steps;
     if (an_optim_set_total(s->m.optim, o->values[MODEL_WARMUP], updates)) return cli_fail_ctx(e, s->ctx);
     return make_room(t, e);
@@ -51,8 +57,11 @@ int cli_trainer_step(cli_trainer *t, cli_error *e)
     const model_graphs *m = &t->session->m;
     if (!t->feed && cli_feed_open(&t->batcher, t->sizes, t->step, &t->feed, e)) return e->code;
     void *const *inputs = cli_feed_next(t->feed);
+    const uint32_t n = t->each[0] ? cli_batcher_at(&t->batcher, t->step).n : 0;
+    if (n && an_plan_bind(t->plan, "batch", n)) return cli_fail_ctx(e, t->session->ctx);
     for (int i = 0; i < MODEL_INPUTS_MAX; i++)
-        if (m->inputs[i] && an_tensor_write(m->inputs[i], inputs[i], t->sizes[i])) return cli_fail_ctx(e, t->session->ctx);
+        if (m->inputs[i] && an_tensor_write(m->inputs[i], inputs[i], n ? n * t->each[i] : t->sizes[i]))
+            return cli_fail_ctx(e, t->session->ctx);
     if (an_plan_run(t->plan)) return cli_fail_ctx(e, t->session->ctx);
     t->step++;
     return 0;

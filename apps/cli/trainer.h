@@ -16,13 +16,15 @@ typedef struct cli_trainer {
     uint64_t steps_per_epoch; /* 0 where there are no epochs */
     cli_batcher batcher;
     cli_feed *feed;
-    size_t sizes[MODEL_INPUTS_MAX]; /* bytes of the inputs */
+    size_t sizes[MODEL_INPUTS_MAX]; /* bytes of the inputs, at the largest batch */
+    size_t each[MODEL_INPUTS_MAX];  /* bytes of one example, where the batch is a symbol; else 0 */
     void *test[MODEL_INPUTS_MAX];   /* host copies of a test batch */
     float *logits;                  /* of a classifier */
 } cli_trainer;
 
 /* Compiles both plans while data loads, then takes it. Close whatever is returned. */
-int cli_trainer_open(cli_trainer *t, const cli_session *s, cli_data *data, cli_error *e);
+/* sizes: of the batches by epoch, for a model of any batch; NULL: --batch always. */
+int cli_trainer_open(cli_trainer *t, const cli_session *s, cli_data *data, const uint32_t *sizes, uint32_t nsizes, cli_error *e);
 void cli_trainer_close(cli_trainer *t);
 
 /* One step on the next batch. Returns when it is queued. */

@@ -35,6 +35,14 @@ AN_API an_status an_plan_run(an_plan *plan);
  * bounds. */
 AN_API an_status an_plan_bind(an_plan *plan, const char *name, int64_t value);
 
+/* The symbols that a plan runs over; the strings live as long as it. i beyond the count gives NULL and zeros. */
+typedef struct an_symbol_info {
+    const char *name;
+    int64_t min, max;
+} an_symbol_info;
+AN_API size_t an_plan_symbol_count(const an_plan *plan);
+AN_API an_symbol_info an_plan_symbol_get(const an_plan *plan, size_t i);
+
 /* --- looking inside ---------------------------------------------------------------------------- */
 
 /* One launched kernel of a plan, in launch order; strings live as long as the plan. */

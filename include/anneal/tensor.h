@@ -89,6 +89,8 @@ AN_API an_uop an_dim(an_graph *g, int64_t value);
  * an_tensor_write. It is packed: what is written has the size at the symbols' values, and a run at other values is AN_ERR_ARG until it is
  * written again. */
 AN_API an_tensor *an_tensor_alloc_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank);
+/* The same, filled: data has the size at the values of an_graph_bind. Errors: AN_ERR_ARG for a symbol that has none. */
+AN_API an_tensor *an_tensor_from_host_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank, const void *data);
 AN_API an_tensor *an_full_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank, double value);
 AN_API an_tensor *an_arange_uop(an_graph *g, an_dtype dtype, an_uop n); /* 0..n-1 */
 

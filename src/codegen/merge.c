@@ -6,7 +6,8 @@
  *
  * Ranges a (outer, any bound) and b (of n elements) merge when each index that varies with either is affine in both and
  * grows n times as much with a as with b, and nothing but loads and stores uses such an index. Then a * n + b is all
- * that anyone sees: b becomes the merged range and a becomes 0. Values that vary with a alone do not allow it. */
+ * that anyone sees: b becomes the merged range and a becomes 0. Values that vary with a alone do not allow it. Bounds may be
+ * symbolic: then growth is compared as expressions. */
 #include "codegen/opt.h"
 #include "codegen/pass.h"
 
@@ -66,16 +67,20 @@ static bool bound_together(const an_dag *d, an_uop a, an_uop b)
     return true;
 }
 
+static bool same_kind(const an_dag *d, an_uop ra, an_uop rb)
+{
+    const an_range_kind kind = an_range_kind_of(an_uop_arg(d->g, ra));
+    if (kind != an_range_kind_of(an_uop_arg(d->g, rb)) || (kind != AN_RANGE_LOOP && kind != AN_RANGE_REDUCE)) return false;
+    return bound_together(d, ra, rb);
+}
+
 static bool may_merge(const an_dag *d, size_t a, size_t b, int64_t *ca, int64_t *cb)
 {
     const an_graph *g = d->g;
     const an_uop ra = d->ranges.data[a], rb = d->ranges.data[b];
-    const an_range_kind kind = an_range_kind_of(an_uop_arg(g, ra));
     const int64_t n = an_range_bound(g, rb), m = an_range_bound(g, ra); /* m < 0: symbolic */
     int64_t total = 0;
-    if (n < 1 || m == 0 || __builtin_mul_overflow(n, m, &total)) return false;
-    if (kind != an_range_kind_of(an_uop_arg(g, rb)) || (kind != AN_RANGE_LOOP && kind != AN_RANGE_REDUCE)) return false;
-    if (!bound_together(d, ra, rb)) return false;
+    if (n < 1 || m == 0 || __builtin_mul_overflow(n, m, &total) || !same_kind(d, ra, rb)) return false;
     an_dag_coefs(d, a, ca);
     an_dag_coefs(d, b, cb);
     for (size_t i = 0; i < d->order.len; i++) {
@@ -92,6 +97,57 @@ static bool may_merge(const an_dag *d, size_t a, size_t b, int64_t *ca, int64_t 
             int64_t want = 0;
             if (s != 1 || (op != AN_OP_LOAD && op != AN_OP_STORE)) return false;
             if (__builtin_mul_overflow(cb[x], n, &want) || ca[x] != want) return false;
+        }
+    }
+    return true;
+}
+
+/* How much each index grows when range does by one, as an expression over symbols; none where it is not one. */
+static void symbolic_coefs(const an_dag *d, size_t range, an_uop *coef)
+{
+    an_graph *g = d->g;
+    const an_uop zero = an_index(g, 0);
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        const an_op op = an_uop_op(g, u);
+        coef[i] = an_rangeset_has(&d->deps[i], range) ? AN_UOP_NONE : zero;
+        if (!an_uop_is_none(coef[i]) || an_uop_dtype(g, u) != AN_INDEX) continue;
+        if (an_uop_eq(u, d->ranges.data[range])) {
+            coef[i] = an_index(g, 1);
+            continue;
+        }
+        if (op != AN_OP_ADD && op != AN_OP_MUL) continue;
+        const size_t x = an_dag_pos(d, an_uop_src(g, u, 0)), y = an_dag_pos(d, an_uop_src(g, u, 1));
+        if (an_uop_is_none(coef[x]) || an_uop_is_none(coef[y])) continue;
+        if (op == AN_OP_ADD)
+            coef[i] = an_dim_add(g, coef[x], coef[y]);
+        else if (an_rangeset_is_empty(&d->deps[y]))
+            coef[i] = an_dim_mul(g, coef[x], an_uop_src(g, u, 1));
+        else if (an_rangeset_is_empty(&d->deps[x]))
+            coef[i] = an_dim_mul(g, coef[y], an_uop_src(g, u, 0));
+    }
+}
+
+/* The same for a range b of a symbolic number of elements. ca and cb have room for the order. */
+static bool may_merge_symbolic(const an_dag *d, size_t a, size_t b, an_uop *ca, an_uop *cb)
+{
+    an_graph *g = d->g;
+    const an_uop ra = d->ranges.data[a], rb = d->ranges.data[b], n = an_uop_src(g, rb, 0);
+    if (an_range_bound(g, rb) >= 0 || an_range_bound(g, ra) == 0 || !same_kind(d, ra, rb)) return false;
+    symbolic_coefs(d, a, ca);
+    symbolic_coefs(d, b, cb);
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        const an_op op = an_uop_op(g, u);
+        const bool affine = (op == AN_OP_ADD || op == AN_OP_MUL) && !an_uop_is_none(ca[i]) && !an_uop_is_none(cb[i]);
+        const uint32_t nsrc = op == AN_OP_REDUCE ? 1 : an_uop_nsrc(g, u);
+        for (uint32_t s = 0; s < nsrc; s++) {
+            const size_t x = an_dag_pos(d, an_uop_src(g, u, s));
+            const bool varies = an_rangeset_has(&d->deps[x], a) || an_rangeset_has(&d->deps[x], b);
+            if (!varies || an_uop_dtype(g, d->order.data[x]) != AN_INDEX) continue;
+            if (an_uop_is_none(ca[x]) || an_uop_is_none(cb[x])) return false;
+            if (an_uop_dtype(g, u) == AN_INDEX && affine) continue;
+            if (s != 1 || (op != AN_OP_LOAD && op != AN_OP_STORE) || !an_uop_eq(ca[x], an_dim_mul(g, cb[x], n))) return false;
         }
     }
     return true;
@@ -121,10 +177,12 @@ an_status an_pass_merge(an_graph *g, an_uop *sink)
         st = an_dag_init(&d, g, &now, 1);
         const size_t nbytes = d.order.len * sizeof(int64_t);
         int64_t *ca = st ? NULL : an_mem_alloc(ctx, nbytes), *cb = st ? NULL : an_mem_alloc(ctx, nbytes);
+        an_uop *na = (an_uop *)(void *)ca, *nb = (an_uop *)(void *)cb; /* no larger, and never both in use */
         if (!st && (!ca || !cb)) st = AN_ERR_NOMEM;
         for (size_t b = d.ranges.len; b-- > 1 && !again && !st;)
             for (size_t a = b; a-- > 0 && !again && !st;) {
-                if (!may_merge(&d, a, b, ca, cb)) continue;
+                const bool symbolic = an_range_bound(g, d.ranges.data[b]) < 0;
+                if (symbolic ? !may_merge_symbolic(&d, a, b, na, nb) : !may_merge(&d, a, b, ca, cb)) continue;
                 st = merge(&d, a, b, &now);
                 again = true;
             }

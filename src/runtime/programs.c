@@ -88,6 +88,7 @@ static an_status make(an_graph *g, const an_call *call, an_key key, const an_cod
     k->key = key;
     k->vector_nbytes = opts->vector_nbytes;
     k->no_opt = opts->no_opt;
+    k->scratch_nbytes = opts->scratch_nbytes;
     st = an_graph_create(ctx, &k->graph);
     if (st) goto done;
     k->kernel = (an_kernel){.graph = k->graph, .key_lo = key.lo, .key_hi = key.hi};
@@ -115,7 +116,7 @@ done:
 
 an_status an_cached_kernel_lower(an_cached_kernel *k, an_trace *trace)
 {
-    const an_codegen_opts opts = {.vector_nbytes = k->vector_nbytes, .no_opt = k->no_opt};
+    const an_codegen_opts opts = {.vector_nbytes = k->vector_nbytes, .scratch_nbytes = k->scratch_nbytes, .no_opt = k->no_opt};
     if (k->linear.len) return AN_OK;
     const an_status st = an_codegen(k->graph, k->kernel.sink, &opts, trace, &k->linear);
     k->kernel.linear = k->linear.data;

@@ -31,6 +31,8 @@ an_status an_runtime_write(an_graph *g, an_uop buffer, const void *src, size_t n
 
 /* A BUFFER of symbolic dims, zeroed, with room for the largest. AN_UOP_NONE with a sentence on failure. */
 an_uop an_runtime_alloc(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank);
+/* The same holding data, row-major, at the values that an_graph_bind gave. */
+an_uop an_runtime_from_host_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank, const void *data);
 /* Bytes of u: of what its buffer holds, or by the values that an_graph_bind gave; false if neither says. */
 bool an_runtime_nbytes(an_graph *g, an_uop u, size_t *nbytes);
 /* Every symbol below uops has a value by an_graph_bind. Errors: AN_ERR_ARG, naming one that has none. */

@@ -78,6 +78,7 @@ typedef struct an_cached_kernel {
     an_key key;
     an_graph *graph; /* owns the nodes of kernel */
     uint32_t vector_nbytes; /* the knobs of its codegen */
+    uint32_t scratch_nbytes;
     bool no_opt;
     an_uop_vec linear; /* empty until lowered */
     an_kernel kernel;

@@ -94,6 +94,19 @@ an_uop an_runtime_from_host(an_graph *g, an_dtype dtype, const int64_t *dims, ui
     return b;
 }
 
+an_uop an_runtime_from_host_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank, const void *data)
+{
+    size_t nbytes = 0;
+    if (an_runtime_check_bound(g, dims, rank)) return AN_UOP_NONE;
+    const an_uop b = an_runtime_alloc(g, dtype, dims, rank);
+    if (an_uop_is_none(b) || !an_runtime_nbytes(g, b, &nbytes)) return AN_UOP_NONE;
+    an_runtime *rt = an_graph_runtime(g);
+    an_storage *s = an_storage_of(rt, b);
+    s->nbytes_now = nbytes;
+    if (data && nbytes && backend_of(rt->device)->write(s->buffer, 0, data, nbytes)) return AN_UOP_NONE;
+    return b;
+}
+
 static an_status find(an_graph *g, an_uop buffer, const char *verb, an_runtime **rt, an_storage **s)
 {
     *rt = an_runtime_of(g);

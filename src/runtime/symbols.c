@@ -202,6 +202,17 @@ an_status an_plan_bind(an_plan *p, const char *name, int64_t value)
     return AN_OK;
 }
 
+size_t an_plan_symbol_count(const an_plan *p)
+{
+    return p->symbols.len;
+}
+
+an_symbol_info an_plan_symbol_get(const an_plan *p, size_t i)
+{
+    if (i >= p->symbols.len) return (an_symbol_info){0};
+    return (an_symbol_info){p->symbols.data[i].name, p->symbols.data[i].min, p->symbols.data[i].max};
+}
+
 static bool add_condition(an_plan *p, an_uop node, uint32_t axis, const char *what, an_uop expr, bool zero)
 {
     int64_t lo = 0, hi = 0;

@@ -5,6 +5,8 @@
  * brings the loops its own reduction sits in. Index arithmetic, casts and masks are counted as free. */
 #include "schedule/sched.h"
 
+#include <math.h>
+
 /* Beyond this many visits a walk gives up and calls the expression dear. */
 enum { WALK_MAX = 4096 };
 /* A reduction inside another cannot be tiled or vectorised as well as one at output loops. */
@@ -37,10 +39,12 @@ double an_op_weight(an_op op)
     }
 }
 
+/* Of a symbolic bound the middle of its range, as factors go: for 1..4096 costs are those at 64. */
 static double size_of(an_sched *s, an_uop bound)
 {
     const an_interval b = an_bounds_get(&s->bounds, bound);
-    return b.hi < 0 ? 0 : (double)b.hi;
+    if (b.hi <= 0) return 0;
+    return b.lo == b.hi ? (double)b.hi : sqrt((double)(b.lo < 1 ? 1 : b.lo) * (double)b.hi);
 }
 
 double an_range_size(an_sched *s, an_uop range)

@@ -1,6 +1,16 @@
 /* split.c - one SINK a kernel: pointers become slots, ranges are renumbered from 0, so equal kernels are the same node. */
 #include "schedule/sched.h"
 
+/* A symbol by its name, as far as that can stand in a name of code; an expression as n. */
+static void put_bound(an_str *out, const an_graph *g, an_uop bound)
+{
+    const char *name = an_uop_op(g, bound) == AN_OP_VAR ? an_uop_name(g, bound) : "n";
+    for (int i = 0; name[i] && i < 12; i++) {
+        const bool plain = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') || (name[i] >= '0' && name[i] <= '9');
+        an_str_putc(out, plain ? name[i] : '_');
+    }
+}
+
 static const char *name_of(an_sched *s, const an_kern *k, const an_uop_vec *reduce)
 {
     an_str text;
@@ -14,7 +24,7 @@ static const char *name_of(an_sched *s, const an_kern *k, const an_uop_vec *redu
             if (an_uop_int(s->g, an_uop_src(s->g, ranges->data[i], 0), &n))
                 an_str_printf(&text, "%lld", (long long)n);
             else
-                an_str_putc(&text, 'n');
+                put_bound(&text, s->g, an_uop_src(s->g, ranges->data[i], 0));
         }
     }
     if (text.len > 60) text.len = 60; /* a name, not a description */

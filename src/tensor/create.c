@@ -174,6 +174,12 @@ an_tensor *an_tensor_alloc_uop(an_graph *g, an_dtype dtype, const an_uop *dims, 
     return an_tensor_wrap(g, an_runtime_alloc(g, dtype, dims, rank), NULL, 0);
 }
 
+an_tensor *an_tensor_from_host_uop(an_graph *g, an_dtype dtype, const an_uop *dims, uint32_t rank, const void *data)
+{
+    if (!an_check_dtype(g, __func__, dtype) || !an_check_dims_uop(g, __func__, dtype, dims, rank)) return NULL;
+    return an_tensor_wrap(g, an_runtime_from_host_uop(g, dtype, dims, rank, data), NULL, 0);
+}
+
 /* --- triangles --------------------------------------------------------------------------------------------------- */
 
 /* Row and column numbers of the last two axes, in numbers that do not wrap. */

@@ -56,6 +56,13 @@ refuse 1 "--steps takes a whole number" train mlp --steps many
 refuse 1 "--steps takes a whole number" train mlp --steps 0
 refuse 1 "--batch takes a whole number" train mlp --batch 0
 refuse 1 "--lr takes a number" train mlp --lr -1
+refuse 1 "--batch-schedule: mlp is compiled for one size of batch; dynmlp takes any" train mlp --batch-schedule 8
+refuse 1 "--batch-schedule 8,x: sizes from 1 to 4096 with commas between them" train dynmlp --batch-schedule 8,x
+refuse 1 "--batch-schedule 8,: sizes from 1 to 4096" train dynmlp --batch-schedule 8,
+refuse 1 "--batch 5000: dynmlp takes up to 4096" train dynmlp --batch 5000
+accept "epoch 2/2  step 7/7" train dynmlp --data synthetic --batch-schedule 4000,3999 --epochs 2 --test-images 10
+accept "batch any up to 4096" kernels dynmlp --show none
+accept "batch from 1 to 4096" kernels dynmlp --show none
 refuse 1 "--steps needs a value" train mlp --steps
 refuse 1 "unknown device 'cpuu'; did you mean 'cpu'" train mlp --data synthetic --device cpuu
 refuse 1 "unknown device 'tpu'" kernels mlp --device tpu

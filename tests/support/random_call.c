@@ -39,7 +39,17 @@ static an_scalar element(an_dtype d, uint64_t *state, uint64_t style, int64_t be
     return an_scalar_round(d, x);
 }
 
-static an_tensor *random_input(an_graph *g, const random_call *c)
+/* The same over a symbol where a dim has that size. */
+static an_tensor *symbolic_input(an_graph *g, const random_call *c, int64_t symbol, const void *bytes)
+{
+    const an_uop s = an_symbol(g, "s", 1, 2 * symbol + 1);
+    an_uop dims[RANDOM_INTS];
+    for (uint32_t i = 0; i < c->n; i++) dims[i] = c->p[i] == symbol ? s : an_dim(g, c->p[i]);
+    if (an_graph_bind(g, "s", symbol)) return NULL;
+    return an_tensor_from_host_uop(g, c->dtype, dims, c->n, bytes);
+}
+
+static an_tensor *random_input(an_graph *g, const random_call *c, int64_t symbol)
 {
     size_t numel = 1;
     for (uint32_t i = 0; i < c->n; i++) numel *= (size_t)c->p[i];
@@ -49,7 +59,9 @@ static an_tensor *random_input(an_graph *g, const random_call *c)
     const uint64_t style = random_next(&state);
     for (size_t i = 0; bytes && i < numel; i++)
         an_scalar_store(c->dtype, element(c->dtype, &state, style, c->below), bytes + i * size);
-    an_tensor *x = bytes ? an_tensor_from_host(g, c->dtype, c->p, c->n, bytes) : NULL;
+    an_tensor *x = !bytes ? NULL
+                   : symbol ? symbolic_input(g, c, symbol, bytes)
+                            : an_tensor_from_host(g, c->dtype, c->p, c->n, bytes);
     free(bytes);
     return x;
 }
@@ -77,6 +89,7 @@ static an_tensor *random_grad(an_tensor *y, an_tensor *x)
 
 an_tensor *random_apply(an_graph *g, const random_program *program, int i, an_tensor *const *v)
 {
+    const int64_t symbol = program->symbol;
     const random_call *in = &program->call[i];
     an_tensor *x[3] = {NULL, NULL, NULL};
     for (int k = 0; k < 3; k++)

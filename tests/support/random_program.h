@@ -36,6 +36,7 @@ typedef struct random_program {
     random_call call[RANDOM_CALLS];
     int n;
     bool lazy; /* an_realize is left out: for the oracle, which is to compute all itself */
+    int64_t symbol; /* not 0: axes of inputs of that size are the symbol "s", which has that value */
 } random_program;
 
 uint64_t random_next(uint64_t *state); /* splitmix64 */
@@ -54,6 +55,7 @@ typedef struct random_verdict {
     char text[1024];
     double seconds;
     size_t compared, open; /* elements: held to the oracle, and those where anything may come */
+    size_t symbolic;       /* ways in which it ran over a symbol */
 } random_verdict;
 typedef struct random_lab random_lab; /* contexts, which keep compiled kernels; from malloc */
 random_lab *random_lab_create(void);

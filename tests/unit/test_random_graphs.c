@@ -40,7 +40,7 @@ typedef struct report {
     uint64_t seed; /* at work on */
     bool done, failed;
     random_verdict verdict;
-    size_t compared, open, programs, slow;
+    size_t compared, open, symbolic, programs, slow;
     double slowest;
     uint64_t slowest_seed;
 } report;
@@ -83,6 +83,7 @@ static void run_many(report *r, uint64_t end, bool thorough)
         r->failed = r->verdict.kind[0] != 0;
         r->compared += r->verdict.compared;
         r->open += r->verdict.open;
+        r->symbolic += r->verdict.symbolic;
         r->programs++;
         if (r->verdict.seconds > SLOW_S) {
             r->slow++;
@@ -166,7 +167,7 @@ static void every_way_gives_what_the_oracle_gives(an_test *t)
     const bool thorough = getenv("AN_RANDOM_THOROUGH") != NULL;
     report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(t, r != MAP_FAILED);
-    size_t faults = 0, compared = 0, open = 0, programs = 0;
+    size_t faults = 0, compared = 0, open = 0, symbolic = 0, programs = 0;
     double slowest = 0;
     uint64_t slowest_seed = 0;
     for (uint64_t seed = first; seed < first + count;) {
@@ -182,6 +183,7 @@ static void every_way_gives_what_the_oracle_gives(an_test *t)
         collect(child, r);
         compared += r->compared;
         open += r->open;
+        symbolic += r->symbolic;
         programs += r->programs;
         if (r->slowest > slowest) {
             slowest = r->slowest;
@@ -192,11 +194,12 @@ static void every_way_gives_what_the_oracle_gives(an_test *t)
         explain(t, r);
         if (++faults >= setting("AN_RANDOM_FAULTS", 3)) break;
     }
-    printf("%zu programs, %zu elements held to the oracle, %zu open; slowest plan %.2f s (seed %llu)\n", programs, compared, open,
-           slowest, (unsigned long long)slowest_seed);
+    printf("%zu programs, %zu elements held to the oracle, %zu open; over a symbol %zu times; slowest plan %.2f s (seed %llu)\n", programs, compared, open,
+           symbolic, slowest, (unsigned long long)slowest_seed);
     (void)munmap(r, sizeof *r);
     CHECK_EQ(t, faults, 0);
     CHECK(t, compared > 10 * open); /* else the programs say little */
+    CHECK(t, symbolic > programs / 8);
 }
 
 AN_TEST_MAIN(AN_CASE(every_way_gives_what_the_oracle_gives))

@@ -435,6 +435,105 @@ static void attention_over_every_length_is_compiled_once(an_test *t)
     an_plan_destroy(plan);
 }
 
+/* --- dynmlp: a training step over any batch -------------------------------------------------------------------------- */
+
+enum { FEATURES = 12, HIDDEN = 8, CLASSES = 4, BATCH_MAX = 257 };
+
+/* A step of a perceptron: the loss, and the parameters, which it updates. b.n is the batch. */
+typedef struct step {
+    an_graph *g;
+    an_tensor *x, *labels, *outs[5]; /* the loss; w1, b1, w2, b2 */
+    an_plan *plan;
+} step;
+
+static void make_step(an_test *t, an_ctx *ctx, const char *device, int64_t batch, step *s)
+{
+    static const int64_t sizes[4][2] = {{FEATURES, HIDDEN}, {1, HIDDEN}, {HIDDEN, CLASSES}, {1, CLASSES}};
+    an_tensor *grads[4] = {NULL};
+    CHECK_OK(t, an_graph_create(ctx, &s->g));
+    CHECK_OK(t, an_graph_set_device(s->g, device));
+    const an_uop n = batch ? an_dim(s->g, batch) : an_symbol(s->g, "batch", 1, BATCH_MAX);
+    for (int i = 0; i < 4; i++) {
+        float data[FEATURES * HIDDEN];
+        for (int64_t e = 0; e < sizes[i][0] * sizes[i][1]; e++) data[e] = (float)((e * 7919 + i * 31) % 101) / 101.0f - 0.5f;
+        s->outs[1 + i] = an_tensor_from_host(s->g, AN_F32, sizes[i], 2, data);
+    }
+    s->x = an_tensor_alloc_uop(s->g, AN_F32, UOPS(n, an_dim(s->g, FEATURES)));
+    s->labels = an_tensor_alloc_uop(s->g, AN_I32, UOPS(n));
+    an_tensor *const *p = s->outs + 1;
+    an_tensor *h = an_relu(an_add(an_matmul(s->x, p[0]), p[1]));
+    s->outs[0] = an_cross_entropy(an_add(an_matmul(h, p[2]), p[3]), s->labels, NULL);
+    if (!s->outs[0] || an_backward(s->outs[0], p, 4, grads)) an_test_fail(__FILE__, __LINE__, "%s", an_ctx_error(ctx));
+    for (int i = 0; i < 4; i++) CHECK_OK(t, an_assign(p[i], an_sub(p[i], an_mul_scalar(grads[i], 0.1))));
+    if (an_plan_create(s->g, s->outs, 5, NULL, &s->plan)) an_test_fail(__FILE__, __LINE__, "%s", an_ctx_error(ctx));
+}
+
+static void run_step(an_test *t, step *s, int64_t n, float values[5][FEATURES * HIDDEN])
+{
+    static float data[BATCH_MAX * FEATURES];
+    static int32_t labels[BATCH_MAX];
+    for (int64_t e = 0; e < n * FEATURES; e++) data[e] = (float)((e * 104729 + n) % 997) / 498.5f - 1.0f;
+    for (int64_t e = 0; e < n; e++) labels[e] = (int32_t)((e * 7 + n) % CLASSES);
+    CHECK_OK(t, an_tensor_write(s->x, data, (size_t)n * FEATURES * sizeof(float)));
+    CHECK_OK(t, an_tensor_write(s->labels, labels, (size_t)n * sizeof(int32_t)));
+    CHECK_OK(t, an_plan_run(s->plan));
+    for (int i = 0; i < 5; i++) CHECK_OK(t, an_tensor_read(s->outs[i], values[i], an_tensor_nbytes(s->outs[i])));
+}
+
+static void end_step(step *s)
+{
+    an_plan_destroy(s->plan);
+    an_graph_destroy(s->g);
+}
+
+/* The parameters before the step, given to the twin. */
+static void copy_parameters(an_test *t, const step *from, const step *to)
+{
+    float data[FEATURES * HIDDEN];
+    for (int i = 1; i < 5; i++) {
+        CHECK_OK(t, an_tensor_read(from->outs[i], data, an_tensor_nbytes(from->outs[i])));
+        CHECK_OK(t, an_tensor_write(to->outs[i], data, an_tensor_nbytes(from->outs[i])));
+    }
+}
+
+static void train_over_every_batch(an_test *t, const char *device, int64_t by)
+{
+    static float got[5][FEATURES * HIDDEN], want[5][FEATURES * HIDDEN];
+    step s = {0};
+    make_step(t, t->ctx, device, 0, &s);
+    CHECK_EQ(t, an_plan_symbol_count(s.plan), 1);
+    CHECK_STR(t, an_plan_symbol_get(s.plan, 0).name, "batch");
+    CHECK_EQ(t, an_plan_symbol_get(s.plan, 0).max, BATCH_MAX);
+    CHECK(t, an_plan_symbol_get(s.plan, 1).name == NULL);
+    const size_t compiled = an_programs_count(t->ctx);
+    for (int64_t n = 1; n <= BATCH_MAX; n += by) { /* the batch changes with each step of one training */
+        an_ctx *ctx = NULL;
+        step twin = {0};
+        CHECK_OK(t, an_ctx_create(NULL, &ctx));
+        make_step(t, ctx, device, n, &twin);
+        copy_parameters(t, &s, &twin);
+        CHECK_OK(t, an_plan_bind(s.plan, "batch", n));
+        run_step(t, &s, n, got);
+        run_step(t, &twin, n, want);
+        CHECK_EQ(t, an_programs_count(t->ctx), compiled);
+        for (int i = 0; i < 5; i++)
+            for (size_t e = 0; e < an_tensor_nbytes(s.outs[i]) / sizeof(float); e++) CHECK_NEAR(t, got[i][e], want[i][e], 2e-6);
+        end_step(&twin);
+        an_ctx_destroy(ctx);
+    }
+    CHECK_FAILS(t, an_plan_bind(s.plan, "batch", BATCH_MAX + 1), AN_ERR_ARG, "batch = 258 is outside its bounds 1..257");
+    end_step(&s);
+}
+
+static void training_over_every_batch_is_compiled_once(an_test *t)
+{
+    size_t n = 0;
+    const an_backend *const *backends = an_backends(&n);
+    for (size_t d = 0; d < n; d++) /* on a device that compiles, fewer twins: each takes a while */
+        if (strcmp(backends[d]->name, "interp") == 0 || strcmp(backends[d]->name, "cpu") == 0)
+            train_over_every_batch(t, backends[d]->name, strcmp(backends[d]->name, "interp") == 0 ? 1 : 64);
+}
+
 /* --- what is checked, and when ---------------------------------------------------------------------------------------- */
 
 static void dims_are_equal_when_their_values_are(an_test *t)
@@ -690,6 +789,7 @@ static void every_failing_allocation_is_an_error(an_test *t)
 
 AN_TEST_MAIN(AN_CASE(every_program_equals_its_static_twin_on_the_interpreter),
              AN_CASE(every_program_equals_its_static_twin_on_the_cpu), AN_CASE(attention_over_every_length_is_compiled_once),
+             AN_CASE(training_over_every_batch_is_compiled_once),
              AN_CASE(dims_are_equal_when_their_values_are), AN_CASE(what_can_never_fit_is_refused_at_once),
              AN_CASE(what_depends_on_values_is_checked_when_they_are_known), AN_CASE(tensors_are_realized_at_the_bound_values),
              AN_CASE(a_write_that_did_not_run_is_still_to_come), AN_CASE(keys_depend_on_no_arena_and_no_order_of_symbols), AN_CASE(symbolic_ranges_have_lanes_and_tiles),

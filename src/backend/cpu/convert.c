@@ -93,14 +93,35 @@ static LLVMTypeRef half_type(const cpu_emit *e, LLVMTypeRef like)
     return cpu_with_elem(LLVMHalfTypeInContext(e->llvm), like);
 }
 
+/* bf16 is the upper half of an f32: rounding stays in place. */
+static LLVMValueRef round_bf16(const cpu_emit *e, LLVMValueRef x)
+{
+    LLVMBuilderRef b = e->b;
+    const LLVMTypeRef f32 = LLVMTypeOf(x), i32 = cpu_int_type(e, 32, f32);
+    const LLVMValueRef bits = LLVMBuildBitCast(b, x, i32, "");
+    const LLVMValueRef odd = LLVMBuildAnd(b, LLVMBuildLShr(b, bits, cpu_int(i32, 16), ""), cpu_int(i32, 1), "");
+    LLVMValueRef r = LLVMBuildAdd(b, LLVMBuildAdd(b, bits, cpu_int(i32, 0x7fff), ""), odd, "");
+    r = LLVMBuildBitCast(b, LLVMBuildAnd(b, r, cpu_int(i32, 0xffff0000), ""), f32, "");
+    return select(e, LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), x, r); /* a NaN stays one: to_bits sees to its bits */
+}
+
 LLVMValueRef cpu_round(const cpu_emit *e, an_dtype dtype, LLVMValueRef x)
 {
     if (!cpu_is_narrow(dtype)) return x;
+    if (dtype == AN_BF16) return round_bf16(e, x);
     if (by_hardware(e, dtype)) {
         const LLVMValueRef half = LLVMBuildFPTrunc(e->b, x, half_type(e, LLVMTypeOf(x)), "");
         return LLVMBuildFPExt(e->b, half, LLVMTypeOf(x), "");
     }
     return decode(e, format_of(dtype), encode(e, format_of(dtype), x));
+}
+
+/* Of a value that bf16 holds: the upper half; a NaN whose payload is in the lower one stays a NaN. */
+static LLVMValueRef bf16_bits(const cpu_emit *e, LLVMValueRef x)
+{
+    const LLVMTypeRef i32 = cpu_int_type(e, 32, LLVMTypeOf(x));
+    const LLVMValueRef up = LLVMBuildLShr(e->b, LLVMBuildBitCast(e->b, x, i32, ""), cpu_int(i32, 16), "");
+    return select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), LLVMBuildOr(e->b, up, cpu_int(i32, 0x40), ""), up);
 }
 
 LLVMValueRef cpu_to_bits(const cpu_emit *e, an_dtype dtype, LLVMValueRef x)
@@ -110,7 +131,7 @@ LLVMValueRef cpu_to_bits(const cpu_emit *e, an_dtype dtype, LLVMValueRef x)
     const LLVMTypeRef to = cpu_int_type(e, (uint32_t)(8 * an_dtype_nbytes(dtype)), LLVMTypeOf(x));
     if (by_hardware(e, dtype))
         return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, half_type(e, LLVMTypeOf(x)), ""), to, "");
-    return LLVMBuildTrunc(e->b, encode(e, format_of(dtype), x), to, "");
+    return LLVMBuildTrunc(e->b, dtype == AN_BF16 ? bf16_bits(e, x) : encode(e, format_of(dtype), x), to, "");
 }
 
 LLVMValueRef cpu_from_bits(const cpu_emit *e, an_dtype dtype, LLVMValueRef x)
