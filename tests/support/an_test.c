@@ -167,6 +167,13 @@ an_graph *an_test_graph(an_test *t)
     return t->graph;
 }
 
+const an_backend *const *an_test_backends(size_t *n)
+{
+    const an_backend *const *list = an_backends(n);
+    if (*n && strcmp(list[*n - 1]->name, "webgpu") == 0 && !getenv("AN_WEBGPU")) --*n;
+    return list;
+}
+
 const char *an_test_shared_dir(void)
 {
     const char *dir = getenv("SHARED");

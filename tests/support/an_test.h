@@ -12,6 +12,7 @@
 #ifndef AN_TEST_H
 #define AN_TEST_H
 
+#include <anneal/device.h>
 #include <anneal/graph.h>
 
 /* The allocator behind a test's context: checks that frees name the right sizes, counts what is live, and fails on demand. */
@@ -33,6 +34,10 @@ typedef struct an_test {
 
 /* A graph that the end of the case destroys; the same one each time. */
 an_graph *an_test_graph(an_test *t);
+
+/* The backends to test on, the default first; *n their number. webgpu, which comes last, only where AN_WEBGPU is set in the
+ * environment: opening it is dear, and a machine may have no adapter. */
+const an_backend *const *an_test_backends(size_t *n);
 
 /* The folder of large files beside the repository (SHARED in the environment, else ../shared), or NULL after a line that
  * says the case is skipped. Use: if (!dir) return. */

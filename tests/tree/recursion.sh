@@ -12,7 +12,7 @@ i=0
 for f in $(find src -name '*.c' | sort) "$generated"/*_rules.c; do
     case $f in src/backend/cpu/*) [ -n "$llvm" ] || continue ;; esac # no LLVM, no headers of it
     i=$((i + 1))
-    gcc -std=c17 -w -O0 -Iinclude -Isrc -I"$(dirname "$f")" -I"$(dirname "$generated")/tools/srcid" ${llvm:+-DAN_HAVE_CPU -isystem"$llvm"} -fcallgraph-info -c "$f" -o "$tmp/$i.o" ||
+    gcc -std=c17 -w -O0 -Iinclude -Isrc -I"$(dirname "$f")" -I"$(dirname "$generated")/tools/srcid" -DAN_HAVE_WEBGPU ${llvm:+-DAN_HAVE_CPU -isystem"$llvm"} -fcallgraph-info -c "$f" -o "$tmp/$i.o" ||
         { echo "does not compile: $f"; exit 1; }
 done
 # edge: { sourcename: "a.c:f" targetname: "g" label: ... }

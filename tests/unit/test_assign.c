@@ -12,7 +12,7 @@ enum { ROWS = 4, COLS = 6, N = ROWS * COLS };
 static void on_every_device(an_test *t, void (*body)(an_test *t, an_graph *g))
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     for (size_t i = 0; i < n; i++) {
         an_graph *g = NULL;
         CHECK_OK(t, an_graph_create(t->ctx, &g));

@@ -201,7 +201,7 @@ AN_TEST_MAIN(AN_CASE(the_next_process_compiles_nothing), AN_CASE(every_knob_is_i
 static void there_is_nothing_to_keep_without_the_cpu_backend(an_test *t)
 {
     size_t n = 0;
-    CHECK(t, an_backends(&n) != NULL && n > 0);
+    CHECK(t, an_test_backends(&n) != NULL && n > 0);
 }
 
 AN_TEST_MAIN(AN_CASE(there_is_nothing_to_keep_without_the_cpu_backend))

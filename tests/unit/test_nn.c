@@ -368,7 +368,7 @@ static void run_golden_on(an_test *t, const char *device, an_dtype dtype, double
 static void run_golden(an_test *t, an_dtype dtype, double tolerance)
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     CHECK(t, n > 0);
     for (size_t i = 0; i < n; i++) run_golden_on(t, backends[i]->name, dtype, tolerance);
 }

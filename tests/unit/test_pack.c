@@ -72,7 +72,7 @@ static bool has_wide_cpu(an_test *t)
 {
     an_device *dev = NULL;
     size_t n = 0;
-    const an_backend *const *all = an_backends(&n);
+    const an_backend *const *all = an_test_backends(&n);
     for (size_t i = 0; i < n; i++)
         if (strcmp(all[i]->name, "cpu") == 0) {
             CHECK_OK(t, an_device_get(t->ctx, "cpu", &dev));

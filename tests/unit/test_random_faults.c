@@ -10,7 +10,7 @@
 static void on_every_device(an_test *t, void (*body)(an_test *t, an_graph *g))
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     CHECK(t, n > 0);
     for (size_t i = 0; i < n; i++) {
         an_graph *g = NULL;

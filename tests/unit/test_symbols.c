@@ -389,7 +389,7 @@ static void every_program_equals_its_static_twin_on_the_cpu(an_test *t)
 {
     static const int64_t values[][2] = {{1, 3}, {37, 66}};
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     for (size_t d = 0; d < n; d++)
         for (size_t i = 0; strcmp(backends[d]->name, "interp") != 0 && i < sizeof programs / sizeof *programs; i++)
             compare(t, &programs[i], backends[d]->name, values, sizeof values / sizeof *values);
@@ -528,7 +528,7 @@ static void train_over_every_batch(an_test *t, const char *device, int64_t by)
 static void training_over_every_batch_is_compiled_once(an_test *t)
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     for (size_t d = 0; d < n; d++) /* on a device that compiles, fewer twins: each takes a while */
         if (strcmp(backends[d]->name, "interp") == 0 || strcmp(backends[d]->name, "cpu") == 0)
             train_over_every_batch(t, backends[d]->name, strcmp(backends[d]->name, "interp") == 0 ? 1 : 64);
@@ -709,7 +709,7 @@ static size_t count(const char *text, const char *part)
 static void symbolic_ranges_have_lanes_and_tiles(an_test *t)
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     if (strcmp(backends[0]->name, "interp") == 0 && n == 1) return; /* built without LLVM */
     an_str row, product;
     an_str_init(&row, t->ctx);

@@ -258,7 +258,7 @@ static void the_graph_as_built_gives_numpys_values(an_test *t)
 static void every_device_gives_numpys_values(an_test *t)
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     CHECK(t, n > 0);
     for (size_t i = 0; i < n; i++) run_all(t, backends[i]->name);
 }

@@ -105,7 +105,7 @@ static void sweep(an_test *t, const char *device, size_t row, uint64_t stride)
 static void errors_are_as_documented(an_test *t)
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     const uint64_t stride = getenv("AN_TEST_EVERY") ? 1 : STRIDE;
     for (size_t i = 0; i < n; i++) {
         an_device *dev = NULL;

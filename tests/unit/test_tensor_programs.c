@@ -215,7 +215,7 @@ static void programs_that_once_went_wrong(an_test *t)
      * in; a reduction put into the loop of another that the one inside it runs over. */
     static const uint64_t seeds[] = {374, 10841, 11931, 31268, 128449, 133263};
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     for (size_t b = 0; b < n; b++)
         for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) CHECK(t, run(t, seeds[i], backends[b]->name));
 }
@@ -224,7 +224,7 @@ static void programs_that_once_went_wrong(an_test *t)
 static void random_programs_on_the_default_device(an_test *t)
 {
     size_t n = 0;
-    run_many(t, an_backends(&n)[0]->name, 40);
+    run_many(t, an_test_backends(&n)[0]->name, 40);
 }
 
 AN_TEST_MAIN(AN_CASE(random_programs_on_the_interpreter), AN_CASE(programs_that_once_went_wrong),

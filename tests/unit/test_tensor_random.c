@@ -29,7 +29,7 @@ static an_graph *graph_on(an_test *t, const char *device)
 static void threefry_gives_the_published_vectors(an_test *t)
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     for (int v = 0; v < 3; v++) {
         uint32_t out[2];
         an_threefry(&vectors[v][2], &vectors[v][0], out);
@@ -88,7 +88,7 @@ static void draw_all(an_test *t, an_graph *g, double *values)
 static void every_device_draws_the_same_numbers(an_test *t)
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     double first[42] = {0}, other[42] = {0};
     for (size_t b = 0; b < n; b++) {
         an_graph *g = graph_on(t, backends[b]->name);
@@ -120,7 +120,7 @@ static void seeds_and_draws_differ(an_test *t)
 static void a_plan_draws_fresh_numbers_and_a_draw_is_drawn_once(an_test *t)
 {
     size_t n = 0;
-    const an_backend *const *backends = an_backends(&n);
+    const an_backend *const *backends = an_test_backends(&n);
     for (size_t b = 0; b < n; b++) {
         an_graph *g = graph_on(t, backends[b]->name);
         an_rng *rng = an_rng_from_seed(g, 9);
@@ -178,7 +178,7 @@ static double *read_f64(an_test *t, an_tensor *x, int n)
 static void distributions_are_what_they_say(an_test *t)
 {
     size_t nb = 0;
-    an_graph *g = graph_on(t, an_backends(&nb)[0]->name);
+    an_graph *g = graph_on(t, an_test_backends(&nb)[0]->name);
     an_rng *rng = an_rng_from_seed(g, 7);
     static const an_dtype floats[4] = {AN_F32, AN_F64, AN_F16, AN_BF16};
     for (int d = 0; d < 4; d++) {

@@ -169,7 +169,7 @@ AN_TEST_MAIN(AN_CASE(every_part_runs_once), AN_CASE(sleeping_threads_wake), AN_C
 static void there_are_none_without_the_cpu_backend(an_test *t)
 {
     size_t n = 0;
-    CHECK(t, an_backends(&n) != NULL && n > 0);
+    CHECK(t, an_test_backends(&n) != NULL && n > 0);
 }
 
 AN_TEST_MAIN(AN_CASE(there_are_none_without_the_cpu_backend))

@@ -3,6 +3,7 @@
 
 #include "backend/backends.h"
 #include "ir/uop.h"
+#include <anneal/settings.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,7 +174,7 @@ static an_status open_blobs(gpu_device *d)
 {
     enum { MIB = 1 << 20, MOST = 256 };
     char folder[GPU_PATH_MAX - 8], blobs[GPU_PATH_MAX];
-    if (!d->host.lib.dialect.takes_toggles || is_set("ANNEAL_CACHE", "0") || !gpu_folder(folder, sizeof folder)) return AN_OK;
+    if (!d->host.lib.dialect.takes_toggles || an_ctx_settings(d->base.ctx).no_cache || !gpu_folder(folder, sizeof folder)) return AN_OK;
     snprintf(blobs, sizeof blobs, "%s/blobs", folder);
     return gpu_blobs_open(d->base.ctx, &d->blobs, blobs, (uint64_t)MOST * MIB);
 }
@@ -341,15 +342,6 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
     return an_fail(ctx, AN_ERR_DEVICE, "webgpu: no adapter is called '%s'; `anneal doctor` lists those there are", choice ? choice : "");
 }
 
-/* Compiled shaders are kept by the library, below gpu_compile. */
-static an_status load(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out)
-{
-    (void)dev;
-    (void)kernels;
-    for (size_t i = 0; i < n; i++) out[i] = NULL;
-    return AN_OK;
-}
-
 const an_backend an_backend_webgpu = {
     .name = "webgpu",
     .open = device_open,
@@ -359,7 +351,7 @@ const an_backend an_backend_webgpu = {
     .write = gpu_write,
     .read = gpu_read,
     .compile = gpu_compile,
-    .load = load,
+    .load = gpu_load,
     .program_destroy = gpu_program_destroy,
     .launch = gpu_launch,
     .submit = gpu_submit,

@@ -144,6 +144,7 @@ an_status gpu_fetch(gpu_device *d, wg_buffer src, uint64_t offset, void *dst, si
 
 /* --- program.c ------------------------------------------------------------------------------------ */
 an_status gpu_compile(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out);
+an_status gpu_load(an_device *dev, const an_kernel *const *kernels, size_t n, an_program **out); /* none: the library keeps them */
 void gpu_program_destroy(an_program *prog);
 an_status gpu_source(an_device *dev, const an_kernel *kernel, void (*put)(void *user, const char *text), void *user);
 /* The pipeline of a shader; each get wants a release (NULL is a no-op). Idle ones are kept for a while.

@@ -4,6 +4,8 @@
 #endif
 #include "backend/webgpu/library.h"
 
+#include "base/disk.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +22,8 @@
 
 bool gpu_folder(char *out, size_t size)
 {
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (xdg && xdg[0] == '/')
-        n = snprintf(out, size, "%s/anneal/webgpu", xdg);
-    else if (home && home[0])
-        n = snprintf(out, size, "%s/.cache/anneal/webgpu", home);
+    char cache[GPU_PATH_MAX];
+    const int n = an_cache_folder(cache, sizeof cache) ? snprintf(out, size, "%s/webgpu", cache) : -1;
     return n > 0 && (size_t)n < size;
 }
 
