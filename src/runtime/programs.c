@@ -86,9 +86,7 @@ static an_status make(an_graph *g, const an_call *call, an_key key, const an_cod
     an_cached_kernel *k = an_mem_zalloc(ctx, sizeof *k);
     if (!k) return st;
     k->key = key;
-    k->vector_nbytes = opts->vector_nbytes;
-    k->no_opt = opts->no_opt;
-    k->scratch_nbytes = opts->scratch_nbytes;
+    k->opts = *opts;
     st = an_graph_create(ctx, &k->graph);
     if (st) goto done;
     k->kernel = (an_kernel){.graph = k->graph, .key_lo = key.lo, .key_hi = key.hi};
@@ -116,9 +114,8 @@ done:
 
 an_status an_cached_kernel_lower(an_cached_kernel *k, an_trace *trace)
 {
-    const an_codegen_opts opts = {.vector_nbytes = k->vector_nbytes, .scratch_nbytes = k->scratch_nbytes, .no_opt = k->no_opt};
     if (k->linear.len) return AN_OK;
-    const an_status st = an_codegen(k->graph, k->kernel.sink, &opts, trace, &k->linear);
+    const an_status st = an_codegen(k->graph, k->kernel.sink, &k->opts, trace, &k->linear);
     k->kernel.linear = k->linear.data;
     k->kernel.nlinear = k->linear.len;
     return st;

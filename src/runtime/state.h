@@ -3,6 +3,7 @@
 #define AN_RUNTIME_STATE_H
 
 #include "base/idmap.h"
+#include "codegen/codegen.h"
 #include "runtime/runtime.h"
 #include <anneal/profile.h>
 #include <anneal/settings.h>
@@ -77,9 +78,7 @@ an_status an_version_walk(an_graph *g, an_runtime *rt, const an_uop *roots, size
 typedef struct an_cached_kernel {
     an_key key;
     an_graph *graph; /* owns the nodes of kernel */
-    uint32_t vector_nbytes; /* the knobs of its codegen */
-    uint32_t scratch_nbytes;
-    bool no_opt;
+    an_codegen_opts opts; /* of its codegen */
     an_uop_vec linear; /* empty until lowered */
     an_kernel kernel;
     an_program *program; /* NULL until there is one */
