@@ -230,6 +230,11 @@ static bool conditions_of(an_plan *p, an_uop n)
     an_graph *g = p->graph;
     const an_op op = an_uop_op(g, n);
     bool ok = true;
+    if (op == AN_OP_EXPAND || op == AN_OP_IOTA || op == AN_OP_BUFFER) {
+        const an_shape s = an_uop_shape(g, n);
+        for (uint32_t i = 0; ok && i < s.rank; i++) ok = an_uop_is_const(g, s.dims[i]) || add_condition(p, n, i, "a size of 0 or more", s.dims[i], false);
+        return ok;
+    }
     if (op != AN_OP_RESHAPE && op != AN_OP_SHRINK && op != AN_OP_PAD) return true;
     const an_shape in = an_uop_shape(g, an_uop_src(g, n, 0)), out = an_uop_shape(g, n);
     if (an_shape_static(g, in, NULL) && an_shape_static(g, out, NULL) && op == AN_OP_RESHAPE) return true;
@@ -305,18 +310,21 @@ static an_status broken(an_plan *p, const an_condition *c)
     an_str_init(&text, ctx);
     an_str_printf(&text, "with ");
     put_values(&text, p);
-    an_str_printf(&text, " a %s of shape ", an_op_info_of(an_uop_op(g, c->node))->text);
-    an_shape_print(&text, g, an_uop_shape(g, an_uop_src(g, c->node, 0)));
-    an_str_put(&text, " to ");
+    const an_op op = an_uop_op(g, c->node);
+    an_str_printf(&text, " the %s of shape ", an_op_info_of(op)->text);
+    if (an_op_has(op, AN_TRAIT_MOVE)) {
+        an_shape_print(&text, g, an_uop_shape(g, an_uop_src(g, c->node, 0)));
+        an_str_put(&text, " to ");
+    }
     an_shape_print(&text, g, an_uop_shape(g, c->node));
-    if (an_uop_op(g, c->node) != AN_OP_RESHAPE) {
+    if (op == AN_OP_SHRINK || op == AN_OP_PAD) {
         an_str_printf(&text, " (axis %u: ", c->axis);
         an_dim_print(&text, g, an_uop_src(g, c->node, 1 + 2 * c->axis));
-        an_str_put(&text, an_uop_op(g, c->node) == AN_OP_PAD ? " and " : " to ");
+        an_str_put(&text, op == AN_OP_PAD ? " and " : " to ");
         an_dim_print(&text, g, an_uop_src(g, c->node, 2 + 2 * c->axis));
         an_str_putc(&text, ')');
     }
-    an_str_printf(&text, an_uop_op(g, c->node) == AN_OP_PAD ? " would pad by less than 0" : " would not have %s", c->what);
+    an_str_printf(&text, op == AN_OP_PAD ? " would pad by less than 0" : " would not have %s", c->what);
     an_fail(ctx, AN_ERR_SHAPE, "%s", an_str_cstr(&text));
     an_str_fini(&text);
     return an_ctx_status(ctx);

@@ -94,15 +94,14 @@ an_tensor *an_rng_state(const an_rng *rng, uint32_t i)
 }
 
 /* Two tensors of random u32 words of that shape: one block an element. */
-static bool draw(an_rng *rng, const char *call, an_dtype dtype, const int64_t *dims, uint32_t rank, an_tensor *words[2])
+static bool draw_uop(an_rng *rng, const char *call, an_dtype dtype, const an_uop *dims, uint32_t rank, an_tensor *words[2])
 {
     an_graph *g = rng->graph;
-    if (!an_check_dims(g, call, dtype, dims, rank)) return false;
-    int64_t n = 1;
-    for (uint32_t i = 0; i < rank; i++) n *= dims[i];
-    if (n > UINT32_MAX) {
-        an_tensor_fail(g, AN_ERR_LIMIT, "%s: shape %s: one draw has at most 2^32 - 1 elements", call,
-                       an_text_dims(dims, rank).s);
+    if (!an_check_dims_uop(g, call, dtype, dims, rank)) return false;
+    const an_uop size = an_shape_numel(g, (an_shape){rank, dims});
+    if (an_uop_is_none(size)) return false;
+    if (an_dims_most(g, size) > UINT32_MAX) {
+        an_tensor_fail(g, AN_ERR_LIMIT, "%s: shape %s: one draw has at most 2^32 - 1 elements", call, an_text_uops(g, dims, rank).s);
         return false;
     }
     uint32_t start[3] = {0};
@@ -118,21 +117,27 @@ static bool draw(an_rng *rng, const char *call, an_dtype dtype, const int64_t *d
     if (!key0 || !key1 || !count) return false;
 
     /* All as vectors of n, then the shape. */
-    const an_uop size = an_index(g, n);
-    an_uop flat[3], out[2], d[AN_RANK_MAX];
+    an_uop flat[3], out[2];
     an_tensor *const scalars[3] = {key0, key1, count};
     for (int i = 0; i < 3; i++) flat[i] = an_expand_to(g, scalars[i]->uop, &size, 1);
     const an_uop counter[2] = {an_iota_node(g, AN_U32, size), flat[2]};
     an_threefry2x32_nodes(g, flat, counter, out);
-    an_dims_to_uops(g, dims, rank, d);
     for (int i = 0; i < 2; i++) {
-        words[i] = an_reshape_uop(an_tensor_wrap(g, out[i], &before, 1), d, rank);
+        words[i] = an_reshape_uop(an_tensor_wrap(g, out[i], &before, 1), dims, rank);
         if (!words[i]) return false;
     }
     *rng->last = kept;
     rng->last = &kept->next;
     rng->draws++;
     return true;
+}
+
+static bool draw(an_rng *rng, const char *call, an_dtype dtype, const int64_t *dims, uint32_t rank, an_tensor *words[2])
+{
+    an_uop d[AN_RANK_MAX];
+    if (!an_check_dims(rng->graph, call, dtype, dims, rank)) return false;
+    an_dims_to_uops(rng->graph, dims, rank, d);
+    return draw_uop(rng, call, dtype, d, rank, words);
 }
 
 /* A tensor of constants: of dtype, for what is computed in it. */
@@ -243,16 +248,21 @@ an_tensor *an_randint(an_rng *rng, an_dtype dtype, const int64_t *dims, uint32_t
     return low == 0 ? x : an_add(x, offset);
 }
 
+/* true with probability p, by random words. */
+static an_tensor *chance(an_tensor *word, double p)
+{
+    const double threshold = floor(ldexp(p, 32));
+    if (threshold >= ldexp(1, 32)) return an_full_like(an_cast(word, AN_BOOL), 1);
+    return an_lt(word, an_const_of(word, threshold));
+}
+
 an_tensor *an_bernoulli(an_rng *rng, const int64_t *dims, uint32_t rank, double p)
 {
     an_tensor *words[2];
     if (!rng) return NULL;
     if (!(p >= 0 && p <= 1))
         return an_tensor_fail(rng->graph, AN_ERR_ARG, "%s: probability %g: it must be between 0 and 1", __func__, p);
-    if (!draw(rng, __func__, AN_BOOL, dims, rank, words)) return NULL;
-    const double threshold = floor(ldexp(p, 32));
-    if (threshold >= ldexp(1, 32)) return an_full_like(an_cast(words[0], AN_BOOL), 1);
-    return an_lt(words[0], an_const_of(words[0], threshold));
+    return draw(rng, __func__, AN_BOOL, dims, rank, words) ? chance(words[0], p) : NULL;
 }
 
 an_tensor *an_permutation(an_rng *rng, int64_t n)
@@ -275,14 +285,14 @@ an_tensor *an_dropout(an_rng *rng, an_tensor *x, double p)
 {
     x = an_to_float(x);
     if (!rng || !x) return NULL;
-    int64_t dims[AN_RANK_MAX];
+    an_tensor *words[2];
     if (rng->graph != x->graph)
         return an_tensor_fail(x->graph, AN_ERR_ARG, "%s: the rng and the tensor belong to two graphs", __func__);
     if (!(p >= 0 && p < 1))
         return an_tensor_fail(x->graph, AN_ERR_ARG, "%s: probability %g: it must be at least 0 and less than 1", __func__,
                               p);
-    if (!an_check_static(x, __func__, dims)) return NULL;
     if (p == 0) return an_tensor_same(x);
-    an_tensor *keep = an_bernoulli(rng, dims, an_tensor_rank(x), 1 - p);
-    return an_where(keep, an_mul_scalar(x, 1 / (1 - p)), an_const_of(x, 0));
+    const an_shape s = an_tensor_shape(x);
+    if (!draw_uop(rng, __func__, AN_BOOL, s.dims, s.rank, words)) return NULL;
+    return an_where(chance(words[0], 1 - p), an_mul_scalar(x, 1 / (1 - p)), an_const_of(x, 0));
 }

@@ -605,9 +605,9 @@ static void what_depends_on_values_is_checked_when_they_are_known(an_test *t)
     float data[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, got[9] = {0};
     CHECK_FAILS(t, an_tensor_write(x, data, 20), AN_ERR_ARG, "20 bytes were given, and the tensor has 16 at the bound values");
     CHECK_OK(t, an_tensor_write(x, data, 16));
-    CHECK_FAILS(t, an_plan_run(plan[0]), AN_ERR_SHAPE, "n = 4, m = 5 a shrink of shape (n,) to (m,) (axis 0: 0 to m) would not have an end within the axis");
-    CHECK_FAILS(t, an_plan_run(plan[1]), AN_ERR_SHAPE, "a reshape of shape (n,) to (m, 2) would not have as many elements");
-    CHECK_FAILS(t, an_plan_run(plan[2]), AN_ERR_SHAPE, "a pad of shape (n,) to (n*2 - m,) (axis 0: n - m and 0) would pad by less than 0");
+    CHECK_FAILS(t, an_plan_run(plan[0]), AN_ERR_SHAPE, "n = 4, m = 5 the shrink of shape (n,) to (m,) (axis 0: 0 to m) would not have an end within the axis");
+    CHECK_FAILS(t, an_plan_run(plan[1]), AN_ERR_SHAPE, "the reshape of shape (n,) to (m, 2) would not have as many elements");
+    CHECK_FAILS(t, an_plan_run(plan[2]), AN_ERR_SHAPE, "the pad of shape (n,) to (n*2 - m,) (axis 0: n - m and 0) would pad by less than 0");
     CHECK_OK(t, an_graph_bind(g, "m", 2));
     for (int i = 0; i < 3; i++) CHECK_OK(t, an_plan_run(plan[i]));
     CHECK_EQ(t, an_tensor_nbytes(parts[0]), 8);
@@ -623,6 +623,10 @@ static void what_depends_on_values_is_checked_when_they_are_known(an_test *t)
     CHECK_OK(t, an_plan_bind(plan[0], "n", 6));
     CHECK_FAILS(t, an_plan_run(plan[0]), AN_ERR_ARG, "a buffer of shape (n,) was last written with 16 bytes, but has 24 with n = 6, m = 2; write it again");
     for (int i = 0; i < 3; i++) an_plan_destroy(plan[i]);
+    const an_uop less = an_dim_sub(g, n, m);
+    an_tensor *ones = an_full_uop(g, AN_F32, &less, 1, 1);
+    CHECK_OK(t, an_graph_bind(g, "m", 5));
+    CHECK_FAILS(t, an_realize(&ones, 1), AN_ERR_SHAPE, "the expand of shape (1,) to (n - m,) would not have a size of 0 or more");
 }
 
 static void tensors_are_realized_at_the_bound_values(an_test *t)
@@ -646,6 +650,27 @@ static void tensors_are_realized_at_the_bound_values(an_test *t)
     CHECK_FAILS(t, an_tensor_read(lost, got, 4), AN_ERR_ARG, "the symbolic dimension 'unbound' has no value");
     CHECK_EQ(t, an_tensor_nbytes(lost), 0);
     CHECK_EQ(t, an_tensor_numel(lost), -1);
+}
+
+/* The first draw over a symbol is that over its value. */
+static void dropout_over_a_symbol_draws_what_it_draws_over_numbers(an_test *t)
+{
+    enum { N = 37 };
+    float got[2][N];
+    for (int k_ = 0; k_ < 2; k_++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        CHECK_OK(t, an_graph_set_device(g, "interp"));
+        const an_uop n = k_ ? an_symbol(g, "n", 0, 100) : an_dim(g, N);
+        if (k_) CHECK_OK(t, an_graph_bind(g, "n", N));
+        an_tensor *y = an_dropout(an_rng_from_seed(g, 7), an_full_uop(g, AN_F32, &n, 1, 1), 0.25);
+        CHECK_OK(t, an_tensor_read(y, got[k_], sizeof got[k_]));
+        an_graph_destroy(g);
+    }
+    CHECK(t, memcmp(got[0], got[1], sizeof got[0]) == 0);
+    size_t zeros = 0;
+    for (int i = 0; i < N; i++) zeros += got[1][i] == 0;
+    CHECK(t, zeros > 2 && zeros < 20);
 }
 
 /* A write that was refused did not happen: it runs later, where it can. */
@@ -792,5 +817,5 @@ AN_TEST_MAIN(AN_CASE(every_program_equals_its_static_twin_on_the_interpreter),
              AN_CASE(training_over_every_batch_is_compiled_once),
              AN_CASE(dims_are_equal_when_their_values_are), AN_CASE(what_can_never_fit_is_refused_at_once),
              AN_CASE(what_depends_on_values_is_checked_when_they_are_known), AN_CASE(tensors_are_realized_at_the_bound_values),
-             AN_CASE(a_write_that_did_not_run_is_still_to_come), AN_CASE(keys_depend_on_no_arena_and_no_order_of_symbols), AN_CASE(symbolic_ranges_have_lanes_and_tiles),
+             AN_CASE(dropout_over_a_symbol_draws_what_it_draws_over_numbers), AN_CASE(a_write_that_did_not_run_is_still_to_come), AN_CASE(keys_depend_on_no_arena_and_no_order_of_symbols), AN_CASE(symbolic_ranges_have_lanes_and_tiles),
              AN_CASE(every_failing_allocation_is_an_error))
