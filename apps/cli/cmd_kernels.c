@@ -138,7 +138,7 @@ static int print_text(const kernels_args *a, cli_session *s, an_plan *plan, cons
 typedef struct timed {
     an_kernel_info kernel;
     size_t number;
-    double seconds, peak; /* median; the fraction of the machine's peak, in operations or bytes, whichever is more */
+    double seconds, peak; /* median; the fraction of the machine's peak, in operations or bytes, whichever is more, with as many threads */
 } timed;
 
 static int by_value(const void *a, const void *b)
@@ -154,16 +154,14 @@ static int slowest_first(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-enum { TIME_RUNS = 21, COPY_NBYTES = 64 << 20 /* beyond the caches */ };
+enum { TIME_RUNS = 21 };
 
 /* Runs the plan some times, each kernel on its own, and takes medians. The first run only warms up. */
 static int measure(cli_session *s, an_plan *plan, timed *out, cli_error *e)
 {
     const size_t n = an_plan_kernel_count(plan);
-    an_device *dev = NULL;
-    if (an_device_get(s->ctx, s->device, &dev)) return cli_fail_ctx(e, s->ctx);
-    const int threads = ((const an_device_base *)dev)->threads > 1 ? ((const an_device_base *)dev)->threads : 1;
-    const double peak_flops = bench_peak_flops(threads), peak_bytes = bench_copy_rate(COPY_NBYTES, threads);
+    const int threads = ((const an_device_base *)an_graph_device(s->graph))->threads > 0 ? ((const an_device_base *)an_graph_device(s->graph))->threads : 1;
+    const double peak_flops = bench_peak_flops(threads);
     an_profile *own = s->profile ? NULL : an_profile_start(s->ctx), *p = s->profile ? s->profile : own;
     double *seconds = calloc(n * TIME_RUNS + 1, sizeof *seconds);
     int code = p && seconds ? 0 : cli_fail(e, AN_ERR_NOMEM, "out of memory");
@@ -177,7 +175,8 @@ static int measure(cli_session *s, an_plan *plan, timed *out, cli_error *e)
         out[i] = (timed){.kernel = an_plan_kernel(plan, i), .number = i + 1, .seconds = seconds[i * TIME_RUNS + TIME_RUNS / 2]};
         if (out[i].seconds <= 0) continue;
         const double flops = out[i].kernel.flops / out[i].seconds / peak_flops;
-        const double bytes = (out[i].kernel.nbytes_read + out[i].kernel.nbytes_written) / out[i].seconds / peak_bytes;
+        const double moved = out[i].kernel.nbytes_read + out[i].kernel.nbytes_written;
+        const double bytes = moved / out[i].seconds / bench_copy_rate((size_t)moved, threads);
         out[i].peak = flops > bytes ? flops : bytes;
     }
     free(seconds);
@@ -211,7 +210,7 @@ static int print_times(const kernels_args *a, cli_session *s, an_plan *plan, cli
     }
     if (!code && a->json) puts("\n]}");
     if (!code && !a->json)
-        printf("%zu kernels, %.1f us; medians of %d runs; peak is of the threads in use, in operations or in bytes, whichever is nearer\n", n,
+        printf("%zu kernels, %.1f us; medians of %d runs; peak: of this machine's multiply-adds, or of copying as many bytes, whichever is nearer\n", n,
                total * 1e6, TIME_RUNS);
     free(all);
     return code;

@@ -9,14 +9,11 @@
 extern "C" {
 #endif
 
-/* All zero is the default. */
+/* A field for each row of settings.def. All zero is the default. */
 typedef struct an_settings {
-    bool no_fuse; /* a kernel for every operation: the twin that fusion is tested against. ANNEAL_FUSE=0 */
-    bool no_opt;  /* plain loop nests: no tiles, no vectors. ANNEAL_OPT=0 */
-    bool no_reuse; /* every intermediate in memory of its own. ANNEAL_REUSE=0 */
-    uint64_t memory_budget; /* bytes between kernels; what does not fit is computed again. 0: no limit. ANNEAL_MEMORY_BUDGET=N */
-    bool no_cache; /* nothing is read from or kept in the folder of compiled kernels. Read when a device compiles for the
-                    * first time. ANNEAL_CACHE=0 */
+#define AN_SETTING(type, field, variable, how, text) type field;
+#include <anneal/settings.def>
+#undef AN_SETTING
 } an_settings;
 
 /* Those in force: as set, else as the environment says. */

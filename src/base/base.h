@@ -31,6 +31,7 @@ typedef enum an_ctx_slot_id {
     AN_SLOT_GRAPHS,   /* graph.c: count of live graphs, for the leak check */
     AN_SLOT_DEVICES,  /* backend: open devices */
     AN_SLOT_PROGRAMS, /* runtime: compiled kernels by key */
+    AN_SLOT_SCHEDULES, /* runtime: schedules by key */
     AN_SLOT_PROFILE,  /* runtime: the record of a profile; its owner's */
     AN_SLOT_SETTINGS, /* knobs that change output (settings.h) */
     AN_SLOT_COUNT

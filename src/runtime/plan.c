@@ -93,7 +93,7 @@ static an_status fit(an_plan *p, const an_cost *cost, an_trace *trace)
     for (size_t i = 0; i < p->bound.len && !st; i++)
         if (!an_vec_push(ctx, &fixed, p->bound.data[i].mine)) st = AN_ERR_NOMEM;
     if (!st)
-        st = an_schedule_fit(p->graph, &p->schedule, fixed.data, fixed.len, cost, PLACE_ALIGN, settings.memory_budget, &p->nbytes_unplanned,
+        st = an_schedule_fit(p->graph, &p->schedule, fixed.data, fixed.len, cost, AN_PLACE_ALIGN, settings.memory_budget, &p->nbytes_unplanned,
                              trace);
     an_vec_fini(ctx, &fixed);
     return st;
@@ -129,7 +129,7 @@ static an_status place_buffers(an_plan *p, const an_uop *uops, size_t n)
         }
     p->offsets = an_mem_zalloc(ctx, p->temps.len * sizeof *p->offsets);
     if (!p->offsets) return AN_ERR_NOMEM;
-    st = an_plan_memory(p->graph, &p->schedule.calls, p->temps.data, p->temps.len, PLACE_ALIGN,
+    st = an_plan_memory(p->graph, &p->schedule.calls, p->temps.data, p->temps.len, AN_PLACE_ALIGN,
                         an_ctx_settings(ctx).no_reuse, p->offsets, &p->nbytes, &sum);
     if (an_ctx_settings(ctx).no_reuse) p->nbytes_unplanned = sum;
     /* Temporaries of no elements need a buffer to be in, too. */
@@ -291,8 +291,12 @@ an_status an_plan_build(an_graph *g, an_uop *uops, size_t n, an_trace *trace, an
     cost.no_fuse = an_ctx_settings(ctx).no_fuse;
     const uint32_t max_buffers = ((const an_device_base *)p->device)->max_buffers;
     if (max_buffers) cost.max_buffers = max_buffers < AN_KERNEL_PARAM_MAX ? max_buffers : AN_KERNEL_PARAM_MAX;
-    st = an_schedule_make(p->graph, roots.data, roots.len, &cost, trace, &p->schedule);
-    if (!st) st = fit(p, &cost, trace);
+    bool found = false;
+    st = an_schedule_key(p, roots.data, roots.len, &cost, &p->key);
+    if (!st && (own || !trace)) st = an_schedules_find(p, roots.data, roots.len, p->key, &found); /* else it is to be seen how it is made */
+    if (!st && !found) st = an_schedule_make(p->graph, roots.data, roots.len, &cost, trace, &p->schedule);
+    if (!st && !found) st = fit(p, &cost, trace);
+    if (!st && !found) st = an_schedules_keep(p, roots.data, roots.len, p->key);
     if (st) goto done;
     p->times.schedule = an_clock() - t;
     st = AN_ERR_NOMEM;

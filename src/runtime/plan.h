@@ -72,7 +72,16 @@ struct an_plan {
     bool symbols_checked; /* all of it, at these values */
     uint64_t bound_at;
     an_plan_times times;
+    an_key key;            /* of its schedule */
+    bool is_schedule_kept; /* it was found by that key, not made */
 };
+
+enum { AN_PLACE_ALIGN = 256 }; /* of offsets in the arena: <anneal/backend.h> */
+
+/* schedules.c: schedules by key. find fills the plan's if it is there; keep has one for later. Errors: AN_ERR_NOMEM. */
+an_status an_schedule_key(an_plan *p, const an_uop *roots, size_t n, const an_cost *cost, an_key *key);
+an_status an_schedules_find(an_plan *p, const an_uop *roots, size_t n, an_key key, bool *found);
+an_status an_schedules_keep(an_plan *p, const an_uop *roots, size_t n, an_key key);
 
 /* symbols.c. When roots are in the plan's graph: its symbols, and conditions on them. When buffers are placed: sizes. */
 an_status an_plan_note_symbols(an_plan *p, const an_uop *roots, size_t nroots);

@@ -1,11 +1,11 @@
 /* settings.c - the knobs of a context, from the caller or the environment. */
 #include <anneal/settings.h>
 
-#include "base/base.h"
+#include "runtime/state.h"
 
 #include <stdlib.h>
 
-static bool is_off(const char *name)
+static bool off(const char *name)
 {
     const char *value = getenv(name);
     return value && strcmp(value, "0") == 0;
@@ -21,8 +21,21 @@ an_settings an_ctx_settings(const an_ctx *ctx)
 {
     const an_settings *set = an_ctx_slot_get(ctx, AN_SLOT_SETTINGS);
     if (set) return *set;
-    return (an_settings){.no_fuse = is_off("ANNEAL_FUSE"), .no_opt = is_off("ANNEAL_OPT"), .no_reuse = is_off("ANNEAL_REUSE"),
-                         .no_cache = is_off("ANNEAL_CACHE"), .memory_budget = number("ANNEAL_MEMORY_BUDGET")};
+    an_settings s = {0};
+#define OFF off
+#define NUMBER number
+#define AN_SETTING(type, field, variable, how, text) s.field = how(variable);
+#include <anneal/settings.def>
+#undef AN_SETTING
+    return s;
+}
+
+an_key an_settings_mix(an_key key, const an_settings *s)
+{
+#define AN_SETTING(type, field, variable, how, text) key = an_key_mix(key, (uint64_t)s->field);
+#include <anneal/settings.def>
+#undef AN_SETTING
+    return key;
 }
 
 static void settings_destroy(an_ctx *ctx, void *data)

@@ -103,6 +103,9 @@ an_profile *an_profile_of(an_ctx *ctx); /* NULL: nothing is recorded */
 void an_profile_add(an_profile *p, an_event e);
 void an_profile_cut(an_profile *p); /* something could not be recorded */
 
+/* Every field of the settings into a key. */
+an_key an_settings_mix(an_key key, const an_settings *s);
+
 double an_clock(void); /* seconds, monotonic */
 
 #endif

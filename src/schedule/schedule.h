@@ -67,6 +67,16 @@ an_status an_plan_memory(an_graph *g, const an_call_vec *calls, const an_uop *bu
 an_status an_schedule_fit(an_graph *g, an_schedule *s, const an_uop *fixed, size_t nfixed, const an_cost *cost, size_t align,
                           size_t budget, size_t *nbytes_sum, an_trace *trace);
 
+/* A schedule as bytes, and back in a graph whose roots have the same structural key (pickle.c).
+ *   externals   the BUFFERs below the roots, in the order in which they are met
+ *   nbytes_sum  travels along: of an_schedule_fit
+ * A schedule that cannot be kept gives an empty blob. Bytes that are no schedule: *is_good is false, and *out empty.
+ * Errors: AN_ERR_NOMEM. */
+typedef AN_VEC(uint8_t) an_blob;
+an_status an_schedule_save(an_graph *g, const an_schedule *s, const an_uop *externals, size_t n, size_t nbytes_sum, an_blob *out);
+an_status an_schedule_load(an_graph *g, const void *data, size_t nbytes, const an_uop *externals, size_t n, size_t nroots,
+                           an_schedule *out, size_t *nbytes_sum, bool *is_good);
+
 /* Bytes of a BUFFER node, by the upper bounds of symbolic dims. False on overflow, with the sentence in the context. */
 bool an_buffer_nbytes(an_graph *g, an_uop buffer, size_t *nbytes);
 

@@ -16,8 +16,8 @@
 typedef struct way {
     const char *name, *device;
     an_settings settings;
-    bool is_replayed; /* captured by a jit, with the inputs as its arguments */
     bool symbolic; /* an axis size of the inputs is a symbol: where the library takes that */
+    bool is_replayed; /* captured by a jit, with the inputs as its arguments */
 } way;
 
 static const way ways[] = {
@@ -26,12 +26,12 @@ static const way ways[] = {
     {"interp, no optimisation", "interp", {.no_opt = true}, false, false},
     {"cpu", "cpu", {0}, false, false},
     {"cpu, no fusion", "cpu", {.no_fuse = true}, false, false},
+    {"interp, symbolic", "interp", {0}, true, false},
+    {"cpu, symbolic", "cpu", {0}, true, false},
     {"cpu, memory not reused", "cpu", {.no_reuse = true}, false, false},
-    {"cpu, replayed", "cpu", {0}, true, false},
-    {"interp, replayed", "interp", {0}, true, false},
-    {"cpu, replayed, no fusion, memory not reused", "cpu", {.no_fuse = true, .no_reuse = true}, true, false},
-    {"interp, symbolic", "interp", {0}, false, true},
-    {"cpu, symbolic", "cpu", {0}, false, true},
+    {"cpu, replayed", "cpu", {0}, false, true},
+    {"interp, replayed", "interp", {0}, false, true},
+    {"cpu, replayed, no fusion, memory not reused", "cpu", {.no_fuse = true, .no_reuse = true}, false, true},
 };
 enum { WAYS = sizeof ways / sizeof *ways, LAB_USES = 200 };
 
