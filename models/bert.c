@@ -24,8 +24,7 @@ static const model_preset presets[] = {
     {.name = "gpu", .optimizer = "adamw", .schedule = "linear",
      .values = {RECIPE(1e-3, 100), [MODEL_BATCH] = 128, [MODEL_STEPS] = 10000, [CONTEXT] = 128, [LAYERS] = 6, [HEADS] = 6, [DIM] = 384}},
     {.name = "tiny", .optimizer = "adamw", .schedule = "linear",
-     .values = {RECIPE(3e-3, 20), [MODEL_BATCH] = 16, [MODEL_STEPS] = 200, [CONTEXT] = 32,
-                [LAYERS] = 1, [HEADS] = 2, [DIM] = 32}},
+     .values = {RECIPE(5e-3, 20), [MODEL_BATCH] = 64, [MODEL_STEPS] = 200, [CONTEXT] = 16, [LAYERS] = 1, [HEADS] = 4, [DIM] = 64}},
 };
 
 typedef struct block {

@@ -499,6 +499,41 @@ static void a_cache_gives_what_the_whole_sequence_gives(an_test *t)
     CHECK_FAILS(t, an_ctx_status(t->ctx), AN_ERR_ARG, "positions");
 }
 
+/* What docs/ARCHITECTURE.md says. Fewer is fine: the page is then to be told. */
+static void attention_takes_so_many_kernels(an_test *t)
+{
+    static const struct {
+        an_nn_attention_desc desc;
+        size_t forward, both;
+    } cases[] = {
+        {{.heads = 4, .causal = true, .no_bias = true, .packed = "c_attn"}, 5, 16},
+        {{.heads = 4, .groups = 2, .causal = true, .no_bias = true, .rotary_theta = 10000, .context = 32}, 9, 23},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        for (int backward = 0; backward < 2; backward++) {
+            an_graph *g = NULL;
+            an_plan *plan = NULL;
+            CHECK_OK(t, an_graph_create(t->ctx, &g));
+            CHECK_OK(t, an_graph_set_device(g, "interp"));
+            an_init init = {.graph = g};
+            an_module *m = an_nn_attention(&init, 64, &cases[c].desc);
+            an_tensor *x = an_tensor_from_host(g, AN_F32, AN_DIMS(2, 32, 64), NULL), *outs[8] = {an_module_forward(m, x)}, *wrt[8] = {x};
+            const an_params p = an_module_parameters(m);
+            size_t n = 1;
+            for (size_t i = 0; i < p.n; i++) wrt[1 + i] = p.items[i].tensor;
+            if (backward) {
+                CHECK_OK(t, an_backward_from(outs[0], an_tensor_from_host(g, AN_F32, AN_DIMS(2, 32, 64), NULL), wrt, 1 + p.n, outs + 1));
+                n += 1 + p.n;
+            }
+            CHECK_OK(t, an_plan_create(g, outs, n, NULL, &plan));
+            const size_t got = an_plan_kernel_count(plan), most = backward ? cases[c].both : cases[c].forward;
+            if (got == 0 || got > most) an_test_fail(__FILE__, __LINE__, "case %zu, backward %d: %zu kernels, and %zu are said", c, backward, got, most);
+            an_plan_destroy(plan);
+            an_graph_destroy(g);
+        }
+    }
+}
+
 static void mistakes_in_layers_are_sentences(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -529,4 +564,4 @@ AN_TEST_MAIN(AN_CASE(layers_follow_pytorch_forward_and_backward), AN_CASE(gradie
              AN_CASE(schedules_follow_pytorch_and_nanogpt), AN_CASE(accumulation_changes_parameters_in_every_nth_run_only),
              AN_CASE(a_scaled_loss_skips_what_is_not_finite_and_grows_again), AN_CASE(averages_follow_parameters),
              AN_CASE(masters_stay_f32_under_mixed_precision), AN_CASE(a_mixture_weighs_its_experts_and_its_loss_is_1_when_balanced),
-             AN_CASE(a_cache_gives_what_the_whole_sequence_gives), AN_CASE(mistakes_in_layers_are_sentences))
+             AN_CASE(a_cache_gives_what_the_whole_sequence_gives), AN_CASE(attention_takes_so_many_kernels), AN_CASE(mistakes_in_layers_are_sentences))
