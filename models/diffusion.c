@@ -14,9 +14,9 @@ static const model_preset presets[] = {
      .values = {[MODEL_BATCH] = 128, [MODEL_STEPS] = 2000, [MODEL_LR] = 2e-3, [HIDDEN] = 256, [STEPS_OF_NOISE] = 64}},
 };
 
-/* Two hidden layers, each told the time; the first two also what went in. */
+/* Three hidden layers, each told the time, the last two added to what they were given. */
 typedef struct denoiser {
-    an_module *in, *time, *hidden, *out;
+    an_module *in, *time, *hidden, *hidden2, *out;
 } denoiser;
 
 static an_tensor *denoise(an_module *m, an_tensor *x, an_tensor *t, an_tensor *classes)
@@ -27,6 +27,7 @@ static an_tensor *denoise(an_module *m, an_tensor *x, an_tensor *t, an_tensor *c
     an_tensor *time = an_module_forward(d->time, model_time_embedding(an_cast(t, AN_F32), TIMES, 1000)); /* (batch, hidden) */
     an_tensor *h = an_silu(an_add(an_module_forward(d->in, an_reshape(x, AN_DIMS(batch, PIXELS))), time));
     h = an_add(h, an_silu(an_add(an_module_forward(d->hidden, h), time)));
+    h = an_add(h, an_silu(an_add(an_module_forward(d->hidden2, h), time)));
     return an_reshape(an_module_forward(d->out, h), AN_DIMS(batch, 1, side, side));
 }
 
@@ -40,8 +41,9 @@ static an_module *net(an_init *init, an_rng *rng, const model_options *o)
     d->in = an_module_add_child(m, "in", an_nn_linear(init, PIXELS, hidden, NULL));
     d->time = an_module_add_child(m, "time", an_nn_linear(init, TIMES, hidden, NULL));
     d->hidden = an_module_add_child(m, "hidden", an_nn_linear(init, hidden, hidden, NULL));
+    d->hidden2 = an_module_add_child(m, "hidden2", an_nn_linear(init, hidden, hidden, NULL));
     d->out = an_module_add_child(m, "out", an_nn_linear(init, hidden, PIXELS, NULL));
-    return d->in && d->time && d->hidden && d->out ? m : NULL;
+    return d->in && d->time && d->hidden && d->hidden2 && d->out ? m : NULL;
 }
 
 static an_status build(const model *m, an_graph *g, const model_options *o, model_graphs *out)
@@ -77,7 +79,7 @@ const model model_diffusion = {
     .name = "diffusion",
     .title = "denoising diffusion of made-up pictures of 8 x 8",
     .about = "The graph draws a bright spot in one of four quarters and mixes it with noise; a perceptron that is told the time by\n"
-             "sinusoids finds the noise. Pictures are made by taking it out again in 64 steps. 132,000 parameters. The loss is the\n"
+             "sinusoids finds the noise. Pictures are made by taking it out again in 64 steps. 181,000 parameters. The loss is the\n"
              "mean squared error of the noise: 1 knows nothing.\n",
     .data = MODEL_DRAWN,
     .values = values,

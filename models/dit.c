@@ -3,7 +3,7 @@
 #include "noise.h"
 #include "parts.h"
 
-enum { PATCH = MODEL_OWN, DIM, DEPTH, HEADS, STEPS_OF_NOISE, GUIDANCE, SIDE = 32, CLASSES = 10, PER_CLASS = 4 };
+enum { PATCH = MODEL_OWN, DIM, DEPTH, HEADS, STEPS_OF_NOISE, GUIDANCE, SIDE = 32, CLASSES = 10, PER_CLASS = 4, TIME_SCALE = 1000 };
 
 static const model_value values[] = {
     {"patch", "N", "side of a patch; 32 is a multiple of it", 1, 32, true},
@@ -25,7 +25,7 @@ static const model_preset presets[] = {
 
 static an_tensor *denoise(an_module *m, an_tensor *x, an_tensor *t, an_tensor *classes)
 {
-    an_tensor *time = an_cast(t, AN_F32);
+    an_tensor *time = an_mul_scalar(an_cast(t, AN_F32), 1.0 / TIME_SCALE);
     return dit_forward(m, x, &time, classes);
 }
 
@@ -33,7 +33,7 @@ static an_module *net(an_init *init, an_rng *rng, const model_options *o)
 {
     (void)rng;
     return dit_create(init, &(dit_desc){.side = SIDE, .channels = 3, .patch = model_size(o, PATCH), .dim = model_size(o, DIM),
-                                        .depth = model_size(o, DEPTH), .heads = model_size(o, HEADS), .nclasses = CLASSES, .ntimes = 1});
+                                        .depth = model_size(o, DEPTH), .heads = model_size(o, HEADS), .nclasses = CLASSES, .ntimes = 1, .fastest = TIME_SCALE, .slowest = 0.1});
 }
 
 /* Bytes (batch, 3072) as pictures from -1 to 1. */

@@ -77,7 +77,7 @@ an_tensor *dit_forward(an_module *m, an_tensor *x, an_tensor *const *times, an_t
     const dit_desc *desc = &d->desc;
     an_tensor *condition = an_module_forward(d->classes, classes);
     for (int64_t i = 0; i < desc->ntimes; i++)
-        condition = an_add(condition, an_module_forward(d->times[i], model_time_embedding(times[i], FREQUENCIES, 10000)));
+        condition = an_add(condition, an_module_forward(d->times[i], model_time_embedding(an_mul_scalar(times[i], desc->fastest), FREQUENCIES, desc->fastest / desc->slowest)));
     condition = an_contiguous(an_silu(condition)); /* (batch, dim) */
     x = an_add(an_module_forward(d->embed, model_patches(x, desc->patch)), d->positions);
     for (int64_t i = 0; i < desc->depth; i++) x = block_forward(d->blocks[i], x, condition);

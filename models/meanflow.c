@@ -18,7 +18,7 @@ static const model_value values[] = {
 
 static const model_preset presets[] = {
     {.name = "cpu", .optimizer = "adamw", .schedule = "cosine",
-     .values = {[MODEL_BATCH] = 64, [MODEL_STEPS] = 2000, [MODEL_LR] = 2e-3, [PATCH] = 2, [DIM] = 64, [DEPTH] = 2, [HEADS] = 2,
+     .values = {[MODEL_BATCH] = 64, [MODEL_STEPS] = 2000, [MODEL_LR] = 2e-3, [MODEL_CLIP] = 1, [PATCH] = 2, [DIM] = 64, [DEPTH] = 2, [HEADS] = 2,
                 [SAME] = 0.5}},
 };
 
@@ -27,13 +27,13 @@ static an_module *net(an_init *init, an_rng *rng, const model_options *o)
     (void)rng;
     return dit_create(init, &(dit_desc){.side = MODEL_SPOT_SIDE, .channels = 1, .patch = model_size(o, PATCH), .dim = model_size(o, DIM),
                                         .depth = model_size(o, DEPTH), .heads = model_size(o, HEADS), .nclasses = MODEL_SPOT_CLASSES,
-                                        .ntimes = 2});
+                                        .ntimes = 2, .fastest = 6, .slowest = 0.1});
 }
 
 /* u(z, r, t): the network is told t and how long the way is. r and t f32 (batch), from 0, the picture, to 1, noise. */
 static an_tensor *velocity(an_module *m, an_tensor *z, an_tensor *r, an_tensor *t, an_tensor *classes)
 {
-    an_tensor *times[2] = {an_mul_scalar(t, 1000), an_mul_scalar(an_sub(t, r), 1000)};
+    an_tensor *times[2] = {t, an_sub(t, r)};
     return dit_forward(m, z, times, classes);
 }
 

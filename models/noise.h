@@ -35,10 +35,11 @@ typedef struct dit_desc {
     int64_t side, channels, patch, dim, depth, heads;
     int64_t nclasses; /* one more is "no class" */
     int64_t ntimes;   /* numbers of time that it is told */
+    double fastest, slowest; /* radians by which the first and the last of their sinusoids turn while a time goes from 0 to 1 */
 } dit_desc;
 
 an_module *dit_create(an_init *init, const dit_desc *desc);
-/* x (batch, channels, side, side), times f32 (batch) each, about 0 to 1000, classes i32 (batch): the same shape as x. */
+/* x (batch, channels, side, side), times f32 (batch) each, from 0 to 1, classes i32 (batch): the same shape as x. */
 an_tensor *dit_forward(an_module *m, an_tensor *x, an_tensor *const *times, an_tensor *classes);
 
 /* --- showing -------------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "dashboard.h"
 #include "dataset.h"
+#include "picture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -451,6 +452,45 @@ static void the_table_of_data_sets_is_whole(void **state)
     }
 }
 
+/* --- pictures ------------------------------------------------------------------------------------------- */
+
+/* What is drawn of p, malloc's. */
+static char *drawn(const an_picture *p, cli_picture_way way, cli_style style, int cols)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    assert_non_null(f);
+    cli_picture_draw(f, p, way, &style, cols);
+    fclose(f);
+    return text;
+}
+
+static void pictures_are_drawn_in_four_ways(void **state)
+{
+    (void)state;
+    static const uint8_t pixels[2 * 3] = {0, 255, 128, 255, 255, 0}; /* two rows of three, grey */
+    const an_picture p = {.width = 3, .height = 2, .channels = 1, .data = pixels};
+    char *text = drawn(&p, CLI_PICTURE_TEXT, (cli_style){0}, 80);
+    assert_string_equal(text, "=@:\n"); /* means of 127, 255 and 64 */
+    free(text);
+    text = drawn(&p, CLI_PICTURE_TEXT, (cli_style){0}, 2);
+    assert_string_equal(text, "=@\n"); /* cut */
+    free(text);
+    text = drawn(&p, CLI_PICTURE_BLOCKS, (cli_style){.colour = true, .truecolour = true, .utf8 = true}, 80);
+    assert_string_equal(text, "\x1b[38;2;0;0;0m\x1b[48;2;255;255;255m\u2580\x1b[38;2;255;255;255m\u2580"
+                              "\x1b[38;2;128;128;128m\x1b[48;2;0;0;0m\u2580\x1b[0m\n");
+    free(text);
+    text = drawn(&p, CLI_PICTURE_KITTY, (cli_style){.colour = true}, 80);
+    assert_ptr_equal(strstr(text, "\x1b_Ga=T,f=24,s=24,v=16,m=0;AAAA"), text); /* enlarged 8 times, begins in black */
+    assert_string_equal(text + strlen(text) - 3, "\x1b\\\n");
+    free(text);
+    text = drawn(&p, CLI_PICTURE_SIXEL, (cli_style){.colour = true}, 80);
+    assert_ptr_equal(strstr(text, "\x1bP9;1q\"1;1;24;16#0;2;0;0;0"), text);
+    assert_non_null(strstr(text, "#215~~") ? strstr(text, "#215~~") : strstr(text, "#215????????~~~~~~~~")); /* white, six rows of it */
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +509,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(synthetic_data_is_the_same_each_time_and_says_so, set_up, tear_down),
         cmocka_unit_test_setup_teardown(offline_without_data_says_what_to_do, set_up, tear_down),
         cmocka_unit_test(the_table_of_data_sets_is_whole),
+        cmocka_unit_test(pictures_are_drawn_in_four_ways),
     };
     return cmocka_run_group_tests_name("cli", tests, NULL, NULL);
 }

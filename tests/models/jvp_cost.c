@@ -1,0 +1,110 @@
+/* jvp_cost.c - what forward mode costs on every model: the time of what its test graph computes together with its derivative along one
+ * direction of all parameters, over the time of the first alone. Medians; NAME... restricts it. */
+#define _POSIX_C_SOURCE 200809L
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { REPEATS = 9, PARAMS_MAX = 1024 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Runs both in turn, so that a busy machine hurts both. */
+static an_status measure(an_plan *plans[2], an_tensor *outs[2], double medians[2])
+{
+    double s[2][REPEATS], value[1 << 14];
+    for (int r = -1; r < REPEATS; r++)
+        for (int i = 0; i < 2; i++) {
+            const double start = now();
+            an_status st = an_plan_run(plans[i]);
+            const size_t nbytes = an_tensor_nbytes(outs[i]);
+            if (!st && nbytes <= sizeof value) st = an_tensor_read(outs[i], value, nbytes);
+            if (st) return st;
+            if (r >= 0) s[i][r] = now() - start;
+        }
+    for (int i = 0; i < 2; i++) {
+        qsort(s[i], REPEATS, sizeof(double), by_size);
+        medians[i] = s[i][REPEATS / 2];
+    }
+    return AN_OK;
+}
+
+static an_status run(an_ctx *ctx, const model *m)
+{
+    model_options o;
+    model_graphs graphs = {0};
+    an_graph *g = NULL;
+    an_plan *plans[2] = {NULL, NULL};
+    double t[2] = {0, 0};
+    static an_tensor *in[PARAMS_MAX], *d[PARAMS_MAX];
+    an_tensor *both[2] = {NULL, NULL};
+    model_defaults(m, NULL, &o);
+    o.eval_batch = m->data == MODEL_IMAGES && m->features == 3072 ? 16 : 64;
+    o.vocab = 65;
+    if (o.values[MODEL_STEPS] == 0) o.values[MODEL_STEPS] = 1;
+    an_status st = an_graph_create(ctx, &g);
+    if (!st) st = model_build(m, g, &o, &graphs);
+    if (st) goto done;
+    /* The parameters as the test graph has them: before the update that the training graph makes of them. */
+    model_graphs fresh = {0};
+    an_graph_destroy(g);
+    g = NULL;
+    st = an_graph_create(ctx, &g);
+    if (!st) st = model_build(m, g, &o, &fresh);
+    if (st) goto done;
+    const an_params params = an_module_parameters(fresh.net);
+    an_rng *rng = an_rng_from_seed(g, 9);
+    size_t n = 0;
+    both[0] = fresh.eval;
+    for (size_t i = 0; i < params.n && n < PARAMS_MAX; i++, n++) {
+        int64_t dims[12];
+        in[n] = params.items[i].tensor;
+        const uint32_t rank = an_tensor_rank(in[n]);
+        for (uint32_t k = 0; k < rank; k++) dims[k] = an_tensor_dim(in[n], (int)k);
+        d[n] = an_normal(rng, AN_F32, dims, rank, 0, 1);
+    }
+    st = an_realize(d, n);
+    if (!st) st = an_jvp(&fresh.eval, 1, in, d, n, &both[1]);
+    if (!st) st = an_plan_create(g, both, 1, NULL, &plans[0]);
+    if (!st) st = an_plan_create(g, both, 2, NULL, &plans[1]);
+    if (!st) st = measure(plans, both, t);
+    if (!st)
+        printf("%-10s  %8.3f ms  with its tangent %8.3f ms  ratio %.2f  kernels %zu, %zu\n", m->name, 1e3 * t[0], 1e3 * t[1], t[1] / t[0],
+               an_plan_kernel_count(plans[0]), an_plan_kernel_count(plans[1]));
+done:
+    if (st) printf("%-10s  %s\n", m->name, an_ctx_error(ctx));
+    an_ctx_clear_error(ctx);
+    an_plan_destroy(plans[0]);
+    an_plan_destroy(plans[1]);
+    an_graph_destroy(g);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    an_ctx *ctx = NULL;
+    int failed = 0;
+    if (an_ctx_create(NULL, &ctx)) return 1;
+    for (size_t i = 0; i < model_count(); i++) {
+        bool asked = argc < 2;
+        for (int k = 1; k < argc; k++) asked = asked || strcmp(argv[k], model_get(i)->name) == 0;
+        if (asked && run(ctx, model_get(i))) failed = 1;
+        fflush(stdout);
+    }
+    an_ctx_destroy(ctx);
+    return failed;
+}
