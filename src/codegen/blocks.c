@@ -13,12 +13,15 @@
 
 enum { LEVELS = 3, NODES_MAX = 500 /* of a kernel that gets another block: each doubles it */ };
 
-/* The first id after `from` which no range has. */
+/* An id between `from` and the next one that a range has: opts need room there, too. */
 static uint32_t free_id_after(const an_dag *d, uint32_t from)
 {
-    for (size_t r = 0; r < d->ranges.len; r++)
-        if (an_range_id(an_uop_arg(d->g, d->ranges.data[r])) == from + 1) from++;
-    return from + 1;
+    uint32_t next = from + AN_RANGE_ID_STEP;
+    for (size_t r = 0; r < d->ranges.len; r++) {
+        const uint32_t id = an_range_id(an_uop_arg(d->g, d->ranges.data[r]));
+        if (id > from && id < next) next = id;
+    }
+    return from + (next - from) / 2;
 }
 
 static bool is_symbolic(const an_graph *g, an_uop range)

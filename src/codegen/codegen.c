@@ -64,6 +64,7 @@ an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_t
     an_status st = prepare(g, &sink, trace);
     if (!st && !opts->no_opt) st = shape(g, &sink, opts, trace);
     if (!st && !opts->no_opt) st = an_pass_opt(g, &sink, opts, trace);
+    if (!st && !opts->no_opt) st = run(g, &sink, trace, "merge again", an_pass_merge_reductions); /* scratch is walked as one */
     if (!st) st = run(g, &sink, trace, "expand", an_pass_expand);
     if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify copies");
     if (!st) st = rewrite(g, &sink, &an_rules_late, trace, "late");

@@ -1,6 +1,7 @@
 /* heuristic.c - which opts a kernel gets, from shapes and strides alone: the same kernel always gets the same.
  *
  *   0. A product of two operands gets tiles, and scratch (product.c).
+ *      What reads along one output range and writes along another is turned in blocks (turn.c).
  *   1. Lanes over outputs: a LOOP range that every store and load which depends on it walks with stride 1.
  *   2. Lanes over a reduction: for reductions that 1 left scalar, a range that all their loads walk with stride 1.
  *      Then lanes over outputs again, where only stores are strided: of long reductions, and of transposes.
@@ -19,27 +20,6 @@ enum {
 };
 
 typedef an_tuner tuner;
-
-an_status an_tune_refresh(an_tuner *t)
-{
-    an_dag_fini(&t->d);
-    return an_dag_init(&t->d, t->g, t->sink, 1);
-}
-
-an_status an_tune_apply(an_tuner *t, an_opt_kind kind, uint32_t range, int64_t amount, bool *done)
-{
-    const char *why = NULL;
-    const an_status st = an_opt_apply(t->g, t->sink, (an_opt){kind, range, amount}, &why);
-    if (st) return st;
-    *done = why == NULL;
-    if (why)
-        an_trace_note(t->trace, "%s of range %u by %lld refused: %s", an_opt_name(kind), range, (long long)amount, why);
-    else
-        an_trace_note(t->trace, "%s of range %u by %lld", an_opt_name(kind), range, (long long)amount);
-    if (why) return AN_OK;
-    const an_opt opt = {kind, range, amount};
-    return an_vec_push(t->ctx, t->list, opt) ? an_tune_refresh(t) : AN_ERR_NOMEM;
-}
 
 /* SPLIT where the bound is no multiple, then the opt on the main part. */
 static an_status apply_with_tail(tuner *t, an_opt_kind kind, uint32_t range, int64_t n, int64_t amount, bool *done)
@@ -91,14 +71,17 @@ static int64_t power_below(int64_t n)
     return p;
 }
 
-/* Lanes for a range of n: up to wide native vectors where that divides, else one, else what fits. */
+/* Lanes for a range of n: up to wide native vectors where that divides or leaves a short tail, else one, else what fits. */
 static int64_t choose_lanes(int64_t n, int64_t native, int64_t wide)
 {
     if (n < native) return power_below(n);
-    for (int64_t lanes = native * wide; lanes >= native; lanes /= 2)
+    const int64_t half = wide > 1 ? native * wide / 2 : native;
+    for (int64_t lanes = native * wide; lanes >= half; lanes /= 2)
         if (lanes <= AN_LANES_MAX && n % lanes == 0) return lanes;
     for (int64_t lanes = native * wide; lanes > native; lanes /= 2)
         if (lanes <= AN_LANES_MAX && n >= 8 * lanes) return lanes;
+    for (int64_t lanes = half; lanes >= native; lanes /= 2)
+        if (lanes <= AN_LANES_MAX && n % lanes == 0) return lanes;
     if (n % (native / 2) == 0 && native / 2 >= AN_TUNE_LANES_MIN && n < 4 * native) return native / 2;
     return native;
 }
@@ -182,6 +165,20 @@ static bool wants_width(const tuner *t, size_t r)
     return reduces;
 }
 
+/* Does the kernel do next to nothing with what it loads? Then memory is what it waits for, and wider steps fetch more of it at
+ * once. */
+static bool is_light(const tuner *t)
+{
+    enum { LIGHT = 3 };
+    int n = 0;
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_uop u = t->d.order.data[i];
+        const an_op op = an_uop_op(t->g, u);
+        n += (an_op_has(op, AN_TRAIT_ELEM) && an_uop_dtype(t->g, u) != AN_INDEX) || op == AN_OP_REDUCE;
+    }
+    return n <= LIGHT;
+}
+
 /* The REDUCE ranges of the kernel, if every reduction that varies with LOOP range r is long; empty otherwise. */
 static an_rangeset long_reductions(const tuner *t, size_t r)
 {
@@ -219,7 +216,7 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
             if (!is_contiguous(t, r, which, &inside, coef)) continue;
             if (which == ALL_LOADS && n < native) continue;
             const bool wide = kind == AN_RANGE_REDUCE ? !may_tile(t, range) : wants_width(t, r);
-            const int64_t lanes = choose_lanes(n, native, wide ? WIDE : 1);
+            const int64_t lanes = choose_lanes(n, native, !wide ? 1 : kind == AN_RANGE_LOOP && is_light(t) ? 2 * WIDE : WIDE);
             /* A body like that of a random number is worth lanes, and one tail, but not tails of tails. */
             if (n % lanes && n < native && t->d.order.len > TAILS_MAX) continue;
             const char *why = NULL;
@@ -358,6 +355,17 @@ static an_status unroll(tuner *t)
     return st;
 }
 
+/* Steps of a light reduction whose lanes are outputs: each is a row far from the one before. */
+static an_status unroll_light(tuner *t)
+{
+    bool done = false;
+    for (size_t r = 0; r < t->d.ranges.len; r++)
+        if (an_tune_kind(t, r) == AN_RANGE_REDUCE && is_light(t) && an_tune_bound(t, r) >= 64 && an_tune_bound(t, r) % UNROLL_MAX == 0)
+            for (size_t v = 0; v < t->d.ranges.len; v++)
+                if (an_tune_kind(t, v) == AN_RANGE_VECTOR) return an_tune_apply(t, AN_OPT_UNROLL, an_tune_id(t, r), UNROLL_MAX, &done);
+    return AN_OK;
+}
+
 an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
 {
     if (opts->vector_nbytes == 0) return AN_OK;
@@ -366,12 +374,15 @@ an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
                 .list = list};
     bool is_product = false;
     an_status st = an_tune_product(&t, &is_product);
+    bool is_turned = false;
+    if (!st && !is_product) st = an_tune_turn(&t, &is_turned);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_REDUCE, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, IN_REDUCTIONS);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_LOADS);
     if (!st && !is_product) st = tile(&t);
-    if (!st) st = unroll(&t);
+    if (!st && !is_product) st = unroll_light(&t);
+    if (!st && !is_product) st = unroll(&t); /* the steps of a product become one loop */
     an_dag_fini(&t.d);
     if (!st) *sink = now;
     return st;

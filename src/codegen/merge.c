@@ -165,7 +165,7 @@ static an_status merge(const an_dag *d, size_t a, size_t b, an_uop *sink)
     return an_replace_ranges(g, sink, 1, subs, 2);
 }
 
-an_status an_pass_merge(an_graph *g, an_uop *sink)
+static an_status merge_all(an_graph *g, an_uop *sink, bool loops)
 {
     an_ctx *ctx = an_graph_ctx(g);
     an_uop now = *sink;
@@ -182,6 +182,7 @@ an_status an_pass_merge(an_graph *g, an_uop *sink)
         for (size_t b = d.ranges.len; b-- > 1 && !again && !st;)
             for (size_t a = b; a-- > 0 && !again && !st;) {
                 const bool symbolic = an_range_bound(g, d.ranges.data[b]) < 0;
+                if (!loops && an_range_kind_of(an_uop_arg(g, d.ranges.data[a])) != AN_RANGE_REDUCE) continue;
                 if (symbolic ? !may_merge_symbolic(&d, a, b, na, nb) : !may_merge(&d, a, b, ca, cb)) continue;
                 st = merge(&d, a, b, &now);
                 again = true;
@@ -192,4 +193,14 @@ an_status an_pass_merge(an_graph *g, an_uop *sink)
     }
     if (!st) *sink = now;
     return st;
+}
+
+an_status an_pass_merge(an_graph *g, an_uop *sink)
+{
+    return merge_all(g, sink, true);
+}
+
+an_status an_pass_merge_reductions(an_graph *g, an_uop *sink)
+{
+    return merge_all(g, sink, false);
 }

@@ -5,8 +5,8 @@
  *       sum over k of A[i, k] * B[k, j]  --PACK i-->   for i
  *                                                 sum over k of A[i, k] * L[k, ji]
  *
- * A load inside a reduction that does not vary with range i, nor therefore with its iterations, is copied for all values of
- * the ranges inside i that it does vary with. The ranges outside i are those of the LOCAL: each of their iterations has
+ * What is loaded inside a reduction and does not vary with range i (and what is computed of nothing else: a conversion, a mask) is
+ * copied for all values of the ranges inside i that it does vary with. The ranges outside i are those of the LOCAL: each of their iterations has
  * scratch of its own. */
 #include "codegen/opt.h"
 #include "codegen/pass.h"
@@ -50,13 +50,11 @@ static int rank_of(const an_dag *d, size_t r)
     }
 }
 
-/* Can the load at position i be copied before the loop over r? */
+/* Can what is at position i be copied before the loop over r? */
 static bool plan(const an_dag *d, size_t i, size_t r, copy *c)
 {
     const an_rangeset *deps = &d->deps[i];
-    bool reduced = false;
     *c = (copy){.nelem = 1};
-    if (an_uop_op(d->g, an_uop_src(d->g, d->order.data[i], 0)) != AN_OP_PARAM || an_rangeset_has(deps, r)) return false;
     for (size_t k = 0; k < d->ranges.len; k++) {
         if (!an_rangeset_has(deps, k)) continue;
         if (k < r) {
@@ -65,12 +63,45 @@ static bool plan(const an_dag *d, size_t i, size_t r, copy *c)
         }
         const int64_t n = an_range_bound(d->g, d->ranges.data[k]);
         if (n < 1 || c->n == RANGES_MAX || __builtin_mul_overflow(c->nelem, n, &c->nelem)) return false;
-        reduced = reduced || is_bound(d, k);
         uint32_t at = c->n++;
         for (; at > 0 && rank_of(d, c->ranges[at - 1]) > rank_of(d, k); at--) c->ranges[at] = c->ranges[at - 1];
         c->ranges[at] = k;
     }
-    return reduced && c->nelem <= UINT32_MAX && !is_written(d, an_uop_src(d->g, d->order.data[i], 0));
+    return c->nelem <= UINT32_MAX;
+}
+
+/* Marks what to copy: the largest expressions over loads, elementwise, that do not vary with r and are used by what a
+ * reduction binds and does. flags[i] is for position i. */
+enum { PURE = 1, HAS_LOAD = 2, WANTED = 4 };
+
+static void mark(const an_dag *d, size_t r, uint8_t *flags)
+{
+    const an_graph *g = d->g;
+    an_rangeset bound = {0};
+    for (size_t k = 0; k < d->ranges.len; k++)
+        if (is_bound(d, k)) an_rangeset_add(&bound, k);
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        const an_op op = an_uop_op(g, u);
+        const bool varies = an_rangeset_has(&d->deps[i], r), load = op == AN_OP_LOAD;
+        uint8_t below = PURE;
+        for (uint32_t s = 0; s < an_uop_nsrc(g, u); s++) {
+            const uint8_t f = flags[an_dag_pos(d, an_uop_src(g, u, s))];
+            below = (uint8_t)((below & f & PURE) | ((below | f) & HAS_LOAD));
+        }
+        const bool leaf = op == AN_OP_CONST || op == AN_OP_VAR || op == AN_OP_RANGE || op == AN_OP_PARAM;
+        const bool readable = !load || (an_uop_op(g, an_uop_src(g, u, 0)) == AN_OP_PARAM && !is_written(d, an_uop_src(g, u, 0)));
+        flags[i] = 0;
+        if (!varies && (leaf || an_op_has(op, AN_TRAIT_ELEM) || load) && readable) flags[i] = below;
+        if (load && (flags[i] & PURE) && an_rangeset_meets(&d->deps[i], &bound)) flags[i] |= HAS_LOAD;
+        if (!varies || !an_rangeset_meets(&d->deps[i], &bound)) continue;
+        for (uint32_t s = 0; s < an_uop_nsrc(g, u); s++) {
+            const an_uop x = an_uop_src(g, u, s);
+            uint8_t *f = &flags[an_dag_pos(d, x)];
+            const an_dtype dtype = an_uop_dtype(g, x);
+            if ((*f & PURE) && (*f & HAS_LOAD) && dtype != AN_INDEX && dtype != AN_BOOL) *f |= WANTED;
+        }
+    }
 }
 
 /* Which nodes below each store are met: by position. */
@@ -84,7 +115,7 @@ static bool reaches(const an_dag *d, an_uop store, size_t target, bool *seen)
     return seen[an_dag_pos(d, store)];
 }
 
-/* The loops outside r that every store with the load is in; false where they differ, or one is no loop. */
+/* The loops outside r that every store with what is at position i is in; false where they differ, or one is no loop. */
 static bool outer_loops(const an_dag *d, an_uop sink, size_t i, size_t r, bool *seen, an_uop *out, uint32_t *n)
 {
     an_rangeset want = {0};
@@ -109,11 +140,11 @@ static bool outer_loops(const an_dag *d, an_uop sink, size_t i, size_t r, bool *
 }
 
 /* The store that fills the scratch, and the load from it. */
-static an_status make_copy(const an_dag *d, an_uop load, const copy *c, an_uop local, uint32_t first_id, an_uop *fill, an_uop *read)
+static an_status make_copy(const an_dag *d, an_uop what, const copy *c, an_uop local, uint32_t first_id, an_uop *fill, an_uop *read)
 {
     an_graph *g = d->g;
     an_range_sub subs[RANGES_MAX];
-    an_uop from = an_index(g, 0), value = load;
+    an_uop from = an_index(g, 0), value = what;
     uint32_t steps = 0, nsteps = 0, others = 0;
     for (uint32_t k = 0; k < c->n; k++) nsteps += rank_of(d, c->ranges[k]) == 1;
     for (uint32_t k = 0; k < c->n; k++) {
@@ -157,8 +188,10 @@ an_status an_opt_pack(an_dag *d, an_uop *sink, size_t r, int64_t nbytes_max, con
     uint32_t id = an_range_id(an_uop_arg(g, d->ranges.data[d->ranges.len - 1])) + AN_RANGE_ID_STEP;
     an_status st = AN_ERR_NOMEM;
     bool *seen = an_mem_alloc(ctx, d->order.len * sizeof *seen);
+    uint8_t *flags = an_mem_zalloc(ctx, d->order.len);
     bool copied = false, too_large = false;
-    if (!seen) return st;
+    if (!seen || !flags) goto done;
+    mark(d, r, flags);
     scratch_now(d, &nbytes, &number);
     for (size_t i = 0; i < d->order.len; i++) {
         const an_uop u = d->order.data[i];
@@ -167,7 +200,7 @@ an_status an_opt_pack(an_dag *d, an_uop *sink, size_t r, int64_t nbytes_max, con
         uint32_t nouter = 0;
         copy c;
         if (an_uop_is_none(v)) goto done;
-        if (an_uop_op(g, u) == AN_OP_LOAD && an_uop_eq(u, v) && plan(d, i, r, &c) && outer_loops(d, *sink, i, r, seen, outer, &nouter)) {
+        if ((flags[i] & WANTED) && plan(d, i, r, &c) && outer_loops(d, *sink, i, r, seen, outer, &nouter)) {
             const an_dtype dtype = an_uop_dtype(g, u);
             const int64_t room = (nbytes_max - nbytes) / (int64_t)an_dtype_nbytes(dtype);
             if (c.nelem > room || number == AN_LOCALS_MAX) {
@@ -202,5 +235,6 @@ done:
     an_vec_fini(ctx, &scratch);
     an_vec_fini(ctx, &stores);
     an_mem_free(ctx, seen, d->order.len * sizeof *seen);
+    an_mem_free(ctx, flags, d->order.len);
     return st;
 }

@@ -19,8 +19,9 @@ enum {
     CHUNK_MIN = 48,       /* rows of such a part */
     REUSE_MIN = 4,        /* tiles of rows by which a copy of columns pays, when they can be read as they lie */
     WIDE = 64,            /* columns that are copied together: whole rows of some cache lines */
-    WIDE_NBYTES = 208 << 10, /* of such a copy: it is to stay in a core's own cache */
-    STEPS_MIN = 64,       /* of a reduction, by which rows in long steps are copied, too */
+    WIDE_NBYTES = 576 << 10,   /* of such a copy: all rows pass by for each, so it may be larger than a core's own cache */
+    WIDE_NBYTES_BOTH = 208 << 10, /* where chunks of rows are copied, too */
+    STEPS_MIN = 160,      /* of a reduction, by which rows in long steps are copied, too */
     CHUNK_TILES_MIN = 8,  /* of rows: columns are copied anew for each chunk */
     FILL_COPIES = 8
 };
@@ -95,7 +96,7 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
     p->direct = true;
     p->strided = false;
     p->columns = (an_rangeset){0};
-    p->nbytes = 0;
+    p->nbytes = 0; /* what is copied may be converted first */
     for (size_t n = 0; n <= value; n++) {
         const an_uop u = t->d.order.data[n];
         const bool with_i = an_rangeset_has(&t->d.deps[n], p->i), with_j = an_rangeset_has(&t->d.deps[n], p->j);
@@ -113,7 +114,9 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
         p->direct = p->direct && w->column[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] == 1;
     }
     p->lanes = (int64_t)(t->vector_nbytes / widest);
-    return rows && p->nbytes > 0 && p->lanes >= AN_TUNE_LANES_MIN;
+    const bool columns = p->nbytes > 0;
+    p->nbytes = widest;
+    return rows && columns && p->lanes >= AN_TUNE_LANES_MIN;
 }
 
 /* The pair of output ranges, j the innermost that can be, i the longest. */
@@ -198,25 +201,6 @@ static tile choose_tile(const an_tuner *t, const product *p)
 
 /* --- applying it ------------------------------------------------------------------------------- */
 
-static size_t range_at(const an_tuner *t, uint32_t id)
-{
-    size_t r = 0;
-    while (r < t->d.ranges.len && an_tune_id(t, r) != id) r++;
-    return r < t->d.ranges.len ? r : AN_RANGES_MAX;
-}
-
-/* Range id in blocks: *inner is the id of the part inside. Not done: neither a CUT nor a PADTO applies. */
-static an_status block(an_tuner *t, uint32_t id, int64_t amount, uint32_t *inner, bool *done)
-{
-    const int64_t n = an_tune_bound(t, range_at(t, id));
-    *inner = id;
-    *done = true;
-    if (n == amount) return AN_OK;
-    const an_opt opt = {n % amount ? AN_OPT_PADTO : AN_OPT_CUT, id, amount};
-    *inner = an_opt_new_id(&t->d, opt);
-    return an_tune_apply(t, opt.kind, id, amount, done);
-}
-
 /* The first loop that the columns do not vary with, but for these: what they are copied before. AN_RANGES_MAX: none. */
 static size_t first_shared(const an_tuner *t, const product *p, uint32_t skip, uint32_t tile_i)
 {
@@ -233,8 +217,8 @@ static an_status look_again(an_tuner *t, product *p, uint32_t i, uint32_t j)
 {
     walks w;
     p->reduce = an_tune_dominant(t);
-    p->i = range_at(t, i);
-    p->j = range_at(t, j);
+    p->i = an_tune_range_at(t, i);
+    p->j = an_tune_range_at(t, j);
     const an_status st = walks_init(t, p->reduce, &w);
     if (!st) {
         an_dag_coefs(&t->d, p->j, w.column);
@@ -246,34 +230,48 @@ static an_status look_again(an_tuner *t, product *p, uint32_t i, uint32_t j)
 
 /* --- the copies -------------------------------------------------------------------------------- */
 
-/* How much the index of a store to scratch, and of what it copies, grows with each range. */
+/* A store to scratch. */
 typedef struct fill {
     an_uop store;
     uint32_t lanes_id, along_id; /* ranges that the scratch, and the operand, are walked along with stride 1; 0: none */
     uint32_t others[4], nothers; /* the rest, outer first */
 } fill;
 
+/* Do all loads of a copy walk range r, of these steps, with stride 1? */
+static bool loads_walk(const an_tuner *t, const an_uop_vec *value, size_t r, const int64_t *coef)
+{
+    bool any = false;
+    for (size_t i = 0; i < value->len; i++) {
+        const an_uop u = value->data[i];
+        if (an_uop_op(t->g, u) != AN_OP_LOAD || !an_rangeset_has(an_dag_deps(&t->d, u), r)) continue;
+        if (coef[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] != 1) return false;
+        any = true;
+    }
+    return any;
+}
+
 static an_status look_at_fill(const an_tuner *t, an_uop store, fill *f)
 {
     const size_t nbytes = t->d.order.len * sizeof(int64_t);
-    int64_t *coef = an_mem_alloc(t->ctx, nbytes);
     const an_uop local = an_uop_src(t->g, store, 0), value = an_uop_src(t->g, store, 2);
     const an_rangeset *deps = an_dag_deps(&t->d, store), *outer = an_dag_deps(&t->d, local);
-    if (!coef) return AN_ERR_NOMEM;
+    an_uop_vec below = {0};
+    an_status st = an_toposort(t->g, &value, 1, &below);
+    int64_t *coef = an_mem_alloc(t->ctx, nbytes);
+    if (!st && !coef) st = AN_ERR_NOMEM;
     *f = (fill){.store = store};
-    for (size_t r = 0; r < t->d.ranges.len; r++) {
+    for (size_t r = 0; r < t->d.ranges.len && !st; r++) {
         if (!an_rangeset_has(deps, r) || an_rangeset_has(outer, r) || an_tune_kind(t, r) != AN_RANGE_LOOP) continue;
         an_dag_coefs(&t->d, r, coef);
-        const int64_t to = coef[an_dag_pos(&t->d, an_uop_src(t->g, store, 1))];
-        const int64_t from = an_uop_op(t->g, value) == AN_OP_LOAD ? coef[an_dag_pos(&t->d, an_uop_src(t->g, value, 1))] : AN_COEF_NONE;
-        if (to == 1)
+        if (coef[an_dag_pos(&t->d, an_uop_src(t->g, store, 1))] == 1)
             f->lanes_id = an_tune_id(t, r);
         else if (f->nothers < 4)
             f->others[f->nothers++] = an_tune_id(t, r);
-        if (from == 1) f->along_id = an_tune_id(t, r);
+        if (loads_walk(t, &below, r, coef)) f->along_id = an_tune_id(t, r);
     }
     an_mem_free(t->ctx, coef, nbytes);
-    return AN_OK;
+    an_vec_fini(t->ctx, &below);
+    return st;
 }
 
 /* Lanes along the scratch. Where the operand lies along another range, as many copies along that one: a block to be turned. */
@@ -282,19 +280,22 @@ static an_status tune_fill(an_tuner *t, const fill *f)
     bool done = false;
     uint32_t inner = 0;
     if (!f->lanes_id || !f->along_id) return AN_OK;
-    const int64_t n = an_tune_bound(t, range_at(t, f->lanes_id));
+    const int64_t n = an_tune_bound(t, an_tune_range_at(t, f->lanes_id));
     if (n < AN_TUNE_LANES_MIN || n > AN_LANES_MAX || (f->along_id != f->lanes_id && (n & (n - 1)))) return AN_OK;
     an_status st = an_tune_apply(t, AN_OPT_VECTOR, f->lanes_id, n, &done);
     if (st || !done) return st;
     if (f->along_id != f->lanes_id) {
-        const int64_t m = an_tune_bound(t, range_at(t, f->along_id)), rows = m < n ? m : n;
+        const int64_t m = an_tune_bound(t, an_tune_range_at(t, f->along_id)), rows = m < n ? m : n;
         if (rows < AN_TUNE_LANES_MIN) return AN_OK;
-        st = block(t, f->along_id, rows, &inner, &done);
+        for (uint32_t k = 0; k < f->nothers && !st; k++) /* lines are read to their end */
+            if (f->others[k] > f->along_id) st = an_tune_apply(t, AN_OPT_ORDER, f->others[k], f->along_id, &done);
+        if (st) return st;
+        st = an_tune_block(t, f->along_id, rows, &inner, &done);
         return st || !done ? st : an_tune_apply(t, AN_OPT_UPCAST, inner, rows, &done);
     }
     int64_t copies = 1;
     for (uint32_t k = f->nothers; k-- > 0 && copies < FILL_COPIES && !st;) {
-        const int64_t m = an_tune_bound(t, range_at(t, f->others[k]));
+        const int64_t m = an_tune_bound(t, an_tune_range_at(t, f->others[k]));
         int64_t by = FILL_COPIES / copies;
         while (by > 1 && m % by) by--;
         if (by < 2) break;
@@ -338,7 +339,7 @@ static an_status order(an_tuner *t, product *p, const loops *at, uint32_t *first
     if (again) *first = an_tune_id(t, f);
     while (again && !st && *shared) {
         again = false;
-        for (size_t r = range_at(t, *first) + 1; r < t->d.ranges.len && !again && !st; r++) {
+        for (size_t r = an_tune_range_at(t, *first) + 1; r < t->d.ranges.len && !again && !st; r++) {
             const uint32_t id = an_tune_id(t, r);
             if (an_tune_kind(t, r) != AN_RANGE_LOOP || !an_rangeset_has(&p->columns, r) || id == at->tile_j ||
                 (id == at->panel && at->panel != at->j))
@@ -382,7 +383,7 @@ static layout choose_layout(const an_tuner *t, const product *p)
     const int64_t tiles = (m + l.c.mr - 1) / l.c.mr, ncolumns = (n + nr - 1) / nr;
     const double nbytes = p->k * (double)nr * (double)p->nbytes, room = (double)t->scratch_nbytes;
     l.pack = nbytes <= room && p->rows / (double)l.c.mr >= (p->direct ? REUSE_MIN : 2);
-    while (l.pack && l.panels * 2 * nr <= WIDE && nbytes * (double)l.panels * 2 <= WIDE_NBYTES && ncolumns >= 2 * l.panels) l.panels *= 2;
+    while (l.pack && l.panels * 2 * nr <= WIDE && nbytes * (double)l.panels * 2 <= (p->strided ? WIDE_NBYTES_BOTH : WIDE_NBYTES) && ncolumns >= 2 * l.panels) l.panels *= 2;
     /* Rows that are walked in long steps: chunks of them that fit. */
     const double row_nbytes = p->k * (double)l.c.mr * (double)p->nbytes, rest = room - nbytes * (double)l.panels;
     l.pack_rows = l.pack && p->strided && p->k >= STEPS_MIN && ncolumns >= 4 && rest >= CHUNK_TILES_MIN * row_nbytes &&
@@ -401,47 +402,30 @@ static layout choose_layout(const an_tuner *t, const product *p)
     return l;
 }
 
-/* Applies opts in turn while none is refused. */
-typedef struct chain {
-    an_tuner *t;
-    an_status st;
-    bool ok;
-} chain;
-
-static void then(chain *c, an_opt_kind kind, uint32_t range, int64_t amount)
-{
-    if (!c->st && c->ok) c->st = an_tune_apply(c->t, kind, range, amount, &c->ok);
-}
-
-static void then_block(chain *c, uint32_t range, int64_t amount, uint32_t *inner)
-{
-    if (!c->st && c->ok) c->st = block(c->t, range, amount, inner, &c->ok);
-}
-
 static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *done)
 {
-    chain c = {t, AN_OK, true};
+    an_tune_chain c = {t, AN_OK, true};
     uint32_t first = 0;
     bool shared = false;
     loops at = {.i = an_tune_id(t, p->i), .j = an_tune_id(t, p->j)};
     const bool first_is_i = first_shared(t, p, UINT32_MAX, UINT32_MAX) == p->i;
     at.chunk = UINT32_MAX;
-    then_block(&c, at.j, l->c.nv * p->lanes, &at.tile_j);
-    then_block(&c, at.i, l->c.mr, &at.tile_i);
+    an_tune_then_block(&c, at.j, l->c.nv * p->lanes, &at.tile_j);
+    an_tune_then_block(&c, at.i, l->c.mr, &at.tile_i);
     if (l->chunk && first_is_i && at.tile_i != at.i) {
         at.chunk = at.i;
-        then_block(&c, at.chunk, l->chunk, &at.i);
+        an_tune_then_block(&c, at.chunk, l->chunk, &at.i);
     }
     at.panel = at.j;
-    if (l->panels > 1) then_block(&c, at.j, l->panels, &at.panel);
+    if (l->panels > 1) an_tune_then_block(&c, at.j, l->panels, &at.panel);
     if (!c.st && c.ok) c.st = order(t, p, &at, &first, &shared);
     const bool copies = shared && l->pack;
     uint32_t rows_again = shared && !c.st ? outer_column_loop(t, p, first) : 0;
     if (!rows_again && at.panel != at.j) rows_again = at.panel;
     if (!copies && !p->direct) c.ok = false;
-    then(&c, AN_OPT_VECTOR, at.tile_j, p->lanes);
-    if (l->c.nv > 1) then(&c, AN_OPT_UPCAST, at.tile_j, l->c.nv);
-    if (l->c.mr > 1) then(&c, AN_OPT_UPCAST, at.tile_i, l->c.mr);
+    an_tune_then(&c, AN_OPT_VECTOR, at.tile_j, p->lanes);
+    if (l->c.nv > 1) an_tune_then(&c, AN_OPT_UPCAST, at.tile_j, l->c.nv);
+    if (l->c.mr > 1) an_tune_then(&c, AN_OPT_UPCAST, at.tile_i, l->c.mr);
     if (copies && l->pack_rows && rows_again && !c.st && c.ok) {
         bool packed = false; /* or they are read as they lie */
         c.st = an_tune_apply(t, AN_OPT_PACK, rows_again, (int64_t)t->scratch_nbytes, &packed);

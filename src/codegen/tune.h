@@ -45,6 +45,22 @@ bool an_tune_is_load_inside(const an_tuner *t, size_t i, an_uop reduce);
  * by these factors. */
 double an_tune_nodes(const an_tuner *t, size_t a, double fa, size_t b, double fb);
 
+/* The range of this id, or AN_RANGES_MAX. */
+size_t an_tune_range_at(const an_tuner *t, uint32_t id);
+/* Range id in blocks: *inner is the id of the part inside. Not done: neither a CUT nor a PADTO applies. */
+an_status an_tune_block(an_tuner *t, uint32_t id, int64_t amount, uint32_t *inner, bool *done);
+
+/* Opts in turn, while none is refused and nothing fails. */
+typedef struct an_tune_chain {
+    an_tuner *t;
+    an_status st;
+    bool ok;
+} an_tune_chain;
+void an_tune_then(an_tune_chain *c, an_opt_kind kind, uint32_t range, int64_t amount);
+void an_tune_then_block(an_tune_chain *c, uint32_t range, int64_t amount, uint32_t *inner);
+
+/* turn.c: blocks for a kernel that transposes. *done: it does, and has them. */
+an_status an_tune_turn(an_tuner *t, bool *done);
 /* product.c: tiles and scratch for a reduction that is a product of two operands. *done: it is one, and has them. */
 an_status an_tune_product(an_tuner *t, bool *done);
 

@@ -8,8 +8,8 @@
 enum {
     ALIGNMENT = 64, /* of a buffer: a cache line, and the widest vector */
     THREADS_MAX = 1024,
-    SCRATCH_NBYTES = 1 << 20, /* on the stack of each thread */
-    WAKE_NS = 20000 /* of work that pays for waking a thread */
+    WAKE_NS = 20000, /* of work that pays for waking a thread */
+    SCRATCH_NBYTES = 1 << 20 /* on the stack of each thread */
 };
 
 typedef struct cpu_device {
