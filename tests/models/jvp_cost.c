@@ -1,12 +1,16 @@
 /* jvp_cost.c - what forward mode costs on every model: the time of what its test graph computes together with its derivative along one
  * direction of all parameters, over the time of the first alone. Medians; NAME... restricts it. */
 #define _POSIX_C_SOURCE 200809L
+#include "autodiff/autodiff.h"
 #include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* Of tensor/tensor.h, which has an an_text of its own. */
+an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, size_t n);
 
 enum { REPEATS = 9, PARAMS_MAX = 1024 };
 
@@ -50,7 +54,8 @@ static an_status run(an_ctx *ctx, const model *m)
     an_graph *g = NULL;
     an_plan *plans[2] = {NULL, NULL};
     double t[2] = {0, 0};
-    static an_tensor *in[PARAMS_MAX], *d[PARAMS_MAX];
+    static an_tensor *d[PARAMS_MAX];
+    static an_uop in[PARAMS_MAX], along[PARAMS_MAX];
     an_tensor *both[2] = {NULL, NULL};
     model_defaults(m, NULL, &o);
     o.eval_batch = m->data == MODEL_IMAGES && m->features == 3072 ? 16 : 64;
@@ -59,29 +64,30 @@ static an_status run(an_ctx *ctx, const model *m)
     an_status st = an_graph_create(ctx, &g);
     if (!st) st = model_build(m, g, &o, &graphs);
     if (st) goto done;
-    /* The parameters as the test graph has them: before the update that the training graph makes of them. */
-    model_graphs fresh = {0};
-    an_graph_destroy(g);
-    g = NULL;
-    st = an_graph_create(ctx, &g);
-    if (!st) st = model_build(m, g, &o, &fresh);
-    if (st) goto done;
-    const an_params params = an_module_parameters(fresh.net);
+    const an_params params = an_module_parameters(graphs.net);
     an_rng *rng = an_rng_from_seed(g, 9);
+    const an_uop y = an_tensor_uop(graphs.eval);
+    an_uop tangent = AN_UOP_NONE;
     size_t n = 0;
-    both[0] = fresh.eval;
     for (size_t i = 0; i < params.n && n < PARAMS_MAX; i++, n++) {
         int64_t dims[12];
-        in[n] = params.items[i].tensor;
-        const uint32_t rank = an_tensor_rank(in[n]);
-        for (uint32_t k = 0; k < rank; k++) dims[k] = an_tensor_dim(in[n], (int)k);
+        const uint32_t rank = an_tensor_rank(params.items[i].tensor);
+        for (uint32_t k = 0; k < rank; k++) dims[k] = an_tensor_dim(params.items[i].tensor, (int)k);
         d[n] = an_normal(rng, AN_F32, dims, rank, 0, 1);
+        /* The handle stands for the parameter after the update; the test graph is built on the buffer. */
+        in[n] = an_tensor_uop(params.items[i].tensor);
+        while (an_uop_op(g, in[n]) == AN_OP_ASSIGN) in[n] = an_uop_src(g, in[n], 0);
     }
     st = an_realize(d, n);
-    if (!st) st = an_jvp(&fresh.eval, 1, in, d, n, &both[1]);
-    if (!st) st = an_plan_create(g, both, 1, NULL, &plans[0]);
+    for (size_t i = 0; i < n; i++) along[i] = an_tensor_uop(d[i]);
+    if (!st) st = an_jvp_uops(g, &(an_jvp_request){&y, 1, in, along, n}, &tangent);
+    if (st) goto done;
+    an_tensor *forward = an_tensor_wrap(g, y, NULL, 0);
+    both[0] = an_tensor_wrap(g, y, NULL, 0);
+    both[1] = an_tensor_wrap(g, tangent, NULL, 0);
+    st = an_plan_create(g, &forward, 1, NULL, &plans[0]);
     if (!st) st = an_plan_create(g, both, 2, NULL, &plans[1]);
-    if (!st) st = measure(plans, both, t);
+    if (!st) st = measure(plans, (an_tensor *[2]){forward, both[1]}, t);
     if (!st)
         printf("%-10s  %8.3f ms  with its tangent %8.3f ms  ratio %.2f  kernels %zu, %zu\n", m->name, 1e3 * t[0], 1e3 * t[1], t[1] / t[0],
                an_plan_kernel_count(plans[0]), an_plan_kernel_count(plans[1]));
