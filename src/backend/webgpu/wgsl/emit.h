@@ -109,5 +109,6 @@ an_status wgsl_emit_end(wgsl_emit *e, an_uop u);
 
 /* prelude.c: appends the functions that body calls, with those they call. */
 void wgsl_prelude(wgsl_emit *e, const char *body, an_str *out);
+extern const char wgsl_fma_by_hand[]; /* an_fma where fma() rounds twice: math.c */
 
 #endif

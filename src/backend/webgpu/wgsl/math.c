@@ -1,4 +1,4 @@
-/* math.c - WGSL text of f32 fma, division, square root, exp2, log2, sin and erf. WGSL lets the built-in ones be off by
+/* math.c - WGSL text of f32 fma, exact where the machine rounds twice. WGSL lets its own be off by
  * several units in the last place, and flush what is below the normal numbers; these are what docs/SEMANTICS.md says.
  *
  * The coefficients are those of backend/cpu/math.c. */

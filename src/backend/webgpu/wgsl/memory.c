@@ -262,7 +262,7 @@ static void load_units(wgsl_emit *e, const place *p, an_uop u)
         if (an_uop_is_none(p->gate)) {
             wgsl_line(e, "let w%u_%u = %s;", id, c, cell);
         } else {
-            wgsl_line(e, p->access == WGSL_VEC4 ? "var w%u_%u: vec4<%s>;" : "var w%u_%u: %s;", id, c, type);
+            wgsl_line(e, p->access == WGSL_VEC4 ? "var w%u_%u = vec4<%s>();" : "var w%u_%u = %s();", id, c, type);
             wgsl_line(e, "if (%s) { w%u_%u = %s; }", gate, id, c, cell);
         }
     }
@@ -294,7 +294,7 @@ an_status wgsl_emit_load(wgsl_emit *e, an_uop u)
         }
         wgsl_operand(e, p.gate, l, gate);
         (void)snprintf(name, sizeof name, p.lanes > 1 ? "v%u_%u" : "v%u", wgsl_place(e, u), l);
-        wgsl_line(e, "var %s: %s;", name, wgsl_type_name(p.dtype));
+        wgsl_line(e, "var %s = %s();", name, wgsl_type_name(p.dtype)); /* 0, each time the loop comes by */
         wgsl_line(e, "if (%s) { %s = %s; }", gate, name, expr);
     }
     return AN_OK;
