@@ -55,6 +55,10 @@ typedef struct an_device_base {
     int threads;            /* that a launch may use; 0 where that means nothing */
     uint32_t max_buffers;   /* that one kernel may use; 0: as many as there are slots */
     uint64_t key;           /* of all else about this device that decides what is made of a kernel: in every kernel's key */
+    /* Of a device of workgroups and threads: threads of a workgroup (0: it is none), bytes of workgroup memory, how many workgroups
+     * keep it busy, and whether its compiler is so slow that loops are better not written out. */
+    uint32_t gpu_threads, gpu_local_nbytes, gpu_units;
+    bool gpu_small_code;
 } an_device_base;
 typedef struct an_buffer_base {
     an_device *device;

@@ -1,4 +1,5 @@
 /* codegen.c - the passes, in order. */
+#include "codegen/gpu.h"
 #include "codegen/pass.h"
 
 #include "rewrite/rewrite.h"
@@ -17,10 +18,11 @@ static an_status run(an_graph *g, an_uop *sink, an_trace *trace, const char *nam
     return st;
 }
 
-static an_status linearize_and_verify(an_graph *g, an_uop sink, an_trace *trace, an_uop_vec *linear)
+static an_status linearize_and_verify(an_graph *g, an_uop sink, bool by_level, an_trace *trace, an_uop_vec *linear)
 {
     an_trace_pass_begin(trace, "linearize", g);
     an_status st = an_pass_linearize(g, sink, linear);
+    if (!st && by_level) st = an_linear_levels(g, linear);
     an_trace_pass_end(trace);
     if (st) return st;
     an_trace_pass_begin(trace, "verify", g);
@@ -44,7 +46,7 @@ static an_status shape(an_graph *g, an_uop *sink, const an_codegen_opts *opts, a
     an_trace_pass_end(trace);
     if (!st) st = run(g, sink, trace, "merge", an_pass_merge);
     an_trace_pass_begin(trace, "blocks", g);
-    if (!st) st = an_pass_blocks(g, sink, opts, trace);
+    if (!st && opts->gpu.threads == 0) st = an_pass_blocks(g, sink, opts, trace);
     an_trace_pass_end(trace);
     return st;
 }
@@ -61,16 +63,19 @@ an_status an_codegen_shape(an_graph *g, an_uop *sink, const an_codegen_opts *opt
 an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_trace *trace, an_uop_vec *linear)
 {
     const size_t len = linear->len;
+    const bool gpu = opts->gpu.threads > 0;
     an_status st = prepare(g, &sink, trace);
     if (!st && !opts->no_opt) st = shape(g, &sink, opts, trace);
     if (!st && !opts->no_opt) st = an_pass_opt(g, &sink, opts, trace);
-    if (!st && !opts->no_opt) st = run(g, &sink, trace, "merge again", an_pass_merge_reductions); /* scratch is walked as one */
+    if (!st && !gpu && !opts->no_opt) st = run(g, &sink, trace, "merge again", an_pass_merge_reductions); /* scratch is walked as one */
     if (!st) st = run(g, &sink, trace, "expand", an_pass_expand);
     if (!st) st = rewrite(g, &sink, &an_rules_symbolic, trace, "simplify copies");
     if (!st) st = rewrite(g, &sink, &an_rules_late, trace, "late");
     if (!st) st = run(g, &sink, trace, "vector", an_pass_vector);
-    if (!st && !opts->no_opt) st = run(g, &sink, trace, "thread", an_pass_thread);
-    if (!st) st = linearize_and_verify(g, sink, trace, linear);
+    if (!st && gpu && !opts->no_opt) st = run(g, &sink, trace, "quads", an_pass_quads);
+    if (!st && gpu) st = run(g, &sink, trace, "global", an_pass_global);
+    if (!st && !gpu && !opts->no_opt) st = run(g, &sink, trace, "thread", an_pass_thread);
+    if (!st) st = linearize_and_verify(g, sink, gpu && !opts->no_opt, trace, linear);
     if (st) linear->len = len;
     return st;
 }

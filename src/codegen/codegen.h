@@ -29,11 +29,20 @@
 #include "rewrite/trace.h"
 #include <anneal/backend.h>
 
+/* A device of workgroups and threads, as the heuristics see it. All zero: it is none. */
+typedef struct an_gpu_target {
+    uint32_t threads;       /* of a workgroup, at most */
+    uint32_t local_nbytes;  /* workgroup memory */
+    uint32_t units;         /* workgroups that it takes to keep the device busy */
+    bool small_code;        /* loops are not written out where that makes much code: software adapters compile slowly */
+} an_gpu_target;
+
 /* The knobs; part of every kernel's key. All zero: scalar, no opts. */
 typedef struct an_codegen_opts {
     uint32_t vector_nbytes; /* native vector width, 0 for scalar code */
     bool no_opt;            /* the loop nest as it comes: the twin that opts are tested against */
     uint32_t scratch_nbytes; /* that a kernel may use for copies, 0 for none */
+    an_gpu_target gpu;
     bool by_hand;           /* list[0..nlist-1] instead of what the heuristics choose (opt.h) */
     const struct an_opt *list;
     size_t nlist;

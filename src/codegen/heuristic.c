@@ -10,6 +10,7 @@
  *      range share the load. Two ranges and their factors are chosen by the cost of a step of the loop below.
  *   4. Reductions over a few elements are unrolled (3x3 convolutions).
  * Strided and gathering loads keep their range scalar: a vector of them costs as much as the scalars do. */
+#include "codegen/gpu.h"
 #include "codegen/tune.h"
 
 enum {
@@ -388,11 +389,24 @@ an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
     return st;
 }
 
+an_status an_opt_choose_lanes(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
+{
+    if (opts->vector_nbytes == 0) return AN_OK;
+    an_uop now = *sink;
+    tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes, .list = list};
+    const an_status st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
+    an_dag_fini(&t.d);
+    if (!st) *sink = now;
+    return st;
+}
+
 an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace)
 {
     an_opt_vec list = {0};
     an_trace_pass_begin(trace, "opt", g);
-    const an_status st = opts->by_hand ? an_opt_apply_list(g, sink, opts->list, opts->nlist) : an_opt_choose(g, sink, opts, trace, &list);
+    const an_status st = opts->by_hand            ? an_opt_apply_list(g, sink, opts->list, opts->nlist)
+                         : opts->gpu.threads > 0 ? an_gpu_choose(g, sink, opts, trace, &list)
+                                                 : an_opt_choose(g, sink, opts, trace, &list);
     an_trace_pass_end(trace);
     an_vec_fini(an_graph_ctx(g), &list);
     return st;

@@ -74,6 +74,9 @@ static void find_homes(lin *l)
             home = an_idmap_get(&l->loops.at, u.id);
         } else if (op == AN_OP_ACC) {
             home = acc_place(l, u)->home;
+        } else if (op == AN_OP_LOCAL && an_uop_nsrc(l->g, u) && an_uop_op(l->g, an_uop_src(l->g, u, 0)) == AN_OP_END) {
+            const uint32_t loop = an_idmap_get(&l->loops.at, an_uop_src(l->g, an_uop_src(l->g, u, 0), 0).id);
+            home = loops[loop].parent; /* a tile, after the loop that fills it */
         } else if (op == AN_OP_ACC_GET) {
             home = acc_place(l, an_uop_src(l->g, u, 0))->home;
         } else if (is_item(op)) {

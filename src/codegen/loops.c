@@ -162,7 +162,9 @@ static bool fits(const an_graph *g, const group *a, const group *b)
 {
     if (a->home != b->home || a->level != b->level || a->nranges != b->nranges) return false;
     for (uint32_t i = 0; i < a->nranges; i++)
-        if (!an_uop_eq(an_uop_src(g, a->ranges[i], 0), an_uop_src(g, b->ranges[i], 0))) return false;
+        if (!an_uop_eq(an_uop_src(g, a->ranges[i], 0), an_uop_src(g, b->ranges[i], 0)) ||
+            an_range_kind_of(an_uop_arg(g, a->ranges[i])) != an_range_kind_of(an_uop_arg(g, b->ranges[i])))
+            return false;
     return true;
 }
 

@@ -55,6 +55,9 @@ an_status an_opt_legal(an_graph *g, an_uop sink, const an_codegen_opts *opts, an
 /* What the heuristics choose: appended to list, and applied to the sink. trace may be NULL. */
 an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list);
 
+/* The same, but lanes over outputs only. */
+an_status an_opt_choose_lanes(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list);
+
 /* "UPCAST:2048:4 VECTOR:3072:8", and back. Errors of parsing: AN_ERR_ARG with a sentence; at most AN_OPTS_MAX. */
 enum { AN_OPTS_MAX = 64 };
 an_status an_opt_print(an_str *out, const an_opt *list, size_t n);

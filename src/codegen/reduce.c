@@ -121,6 +121,12 @@ static an_uop lower_one(an_graph *g, const an_loops *loops, an_uop reduce, an_uo
         if (inner == 0 || loops->list.data[at].depth > loops->list.data[inner].depth) inner = at;
         if (outer == UINT32_MAX || loops->list.data[at].depth < loops->list.data[outer].depth) outer = at;
     }
+    if (op == AN_OP_BARRIER) { /* a tile (gpu.c): the store is to be run, and the pointer is good after the loop */
+        const an_uop fill = an_uop_src(g, reduce, 0), range = loops->list.data[outer].range;
+        const an_uop end = an_uop_new(g, AN_OP_END, AN_DTYPE_NONE, &range, 1, 0);
+        if (an_uop_is_none(end) || !an_vec_push(ctx, sets, fill)) return AN_UOP_NONE;
+        return an_uop_new(g, AN_OP_LOCAL, dtype, &end, 1, an_uop_arg(g, an_uop_src(g, fill, 0)));
+    }
     an_uop init = an_const(g, dtype, an_reduce_identity(op, dtype));
     if (lanes > 1) init = an_uop_new_full(g, AN_OP_BROADCAST, dtype, lanes, &init, 1, 0, 0);
     const an_uop acc = an_acc(g, init);

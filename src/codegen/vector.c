@@ -83,7 +83,8 @@ static uint32_t lanes_of(const vec *v, size_t range)
 static an_uop reduce_lanes(vec *v, an_uop u, size_t range)
 {
     const an_op op = an_reduce_op(an_uop_arg(v->g, u));
-    const an_uop value = broadcast(v->g, an_nodemap_get(&v->map, an_uop_src(v->g, u, 0)), lanes_of(v, range));
+    an_uop value = an_nodemap_get(&v->map, an_uop_src(v->g, u, 0));
+    if (op != AN_OP_BARRIER) value = broadcast(v->g, value, lanes_of(v, range));
     v->scratch.len = 0;
     for (uint32_t s = 1; s < an_uop_nsrc(v->g, u); s++) {
         const an_uop r = an_uop_src(v->g, u, s);
@@ -91,7 +92,7 @@ static an_uop reduce_lanes(vec *v, an_uop u, size_t range)
             return AN_UOP_NONE;
     }
     const an_uop all = an_cg_reduce(v->g, op, value, v->scratch.data, (uint32_t)v->scratch.len);
-    if (an_uop_is_none(all)) return all;
+    if (an_uop_is_none(all) || op == AN_OP_BARRIER) return all;
     return an_uop_new_full(v->g, AN_OP_HREDUCE, an_uop_dtype(v->g, all), 1, &all, 1, op, 0);
 }
 

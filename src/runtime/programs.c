@@ -42,6 +42,14 @@ size_t an_programs_count(an_ctx *ctx)
     return c ? c->kernels.len : 0;
 }
 
+/* What codegen is to know of a device of workgroups and threads; one that does not say has what WebGPU promises everywhere. */
+static an_gpu_target gpu_of(const an_device_base *d)
+{
+    const an_gpu_target least = {.threads = 256, .local_nbytes = 16384, .units = 128, .small_code = true};
+    if (d->gpu_threads) return (an_gpu_target){d->gpu_threads, d->gpu_local_nbytes, d->gpu_units, d->gpu_small_code};
+    return strcmp(d->backend->name, "webgpu") == 0 ? least : (an_gpu_target){0};
+}
+
 static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, const an_codegen_opts *opts, an_key *key)
 {
     const an_status st = an_uop_key(g, &call->sink, 1, key);
@@ -50,6 +58,8 @@ static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, 
     *key = an_key_mix(*key, ((const an_device_base *)dev)->key);
     *key = an_key_mix(*key, (uint64_t)opts->vector_nbytes << 1 | opts->no_opt);
     *key = an_key_mix(*key, opts->scratch_nbytes);
+    *key = an_key_mix(*key, (uint64_t)opts->gpu.threads << 32 | opts->gpu.local_nbytes);
+    *key = an_key_mix(*key, (uint64_t)opts->gpu.units << 1 | opts->gpu.small_code);
     return st;
 }
 
@@ -172,6 +182,7 @@ an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *cal
     const size_t from = c->kernels.len;
     const an_codegen_opts opts = {.vector_nbytes = ((const an_device_base *)device)->vector_nbytes,
                                   .scratch_nbytes = ((const an_device_base *)device)->scratch_nbytes,
+                                  .gpu = gpu_of((const an_device_base *)device),
                                   .no_opt = an_ctx_settings(ctx).no_opt};
     an_status st = AN_OK;
     const double t = an_clock();

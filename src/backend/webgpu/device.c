@@ -255,7 +255,7 @@ static uint64_t key_of(const gpu_device *d)
     h = an_hash_bytes(h, d->host.lib.version, strlen(d->host.lib.version));
     const uint64_t fields[] = {c->max_invocations, c->max_size[0],     c->max_size[1],        c->max_size[2],  c->max_groups,
                                c->max_local_nbytes, c->max_buffers,    c->max_binding_nbytes, c->subgroup_nlanes, c->has_f16,
-                               c->read_write_all,   c->inexact_fma,    d->unchecked};
+                               c->read_write_all,   c->inexact_fma,    c->exact_div,        d->unchecked};
     return an_hash_bytes(h, fields, sizeof fields);
 }
 
@@ -288,6 +288,13 @@ static an_status open_adapter(an_ctx *ctx, gpu_host *host, const gpu_adapter *ad
         device_close((an_device *)d);
         return st;
     }
+    const bool software = d->adapter.type == WG_ADAPTER_CPU;
+    d->caps.exact_div = software; /* the processor's own */
+    d->base.vector_nbytes = 16;
+    d->base.gpu_threads = d->caps.max_invocations < d->caps.max_size[0] ? d->caps.max_invocations : d->caps.max_size[0];
+    d->base.gpu_local_nbytes = d->caps.max_local_nbytes;
+    d->base.gpu_units = software ? 4 : 128;
+    d->base.gpu_small_code = software || d->caps.inexact_fma;
     d->base.key = key_of(d);
     d->base.max_buffers = d->caps.max_buffers;
     *out = (an_device *)d;

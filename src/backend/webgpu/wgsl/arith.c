@@ -5,6 +5,7 @@
 #include "backend/webgpu/wgsl/emit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { EXPR_MAX = 512 };
 
@@ -248,6 +249,16 @@ static bool is_const(const wgsl_emit *e, an_uop u)
     return an_uop_op(e->g, u) == AN_OP_CONST || an_uop_op(e->g, u) == AN_OP_RAMP || an_uop_op(e->g, u) == AN_OP_VECTOR;
 }
 
+/* Sums and products of index constants, lane by lane: what is left of strides. */
+static bool index_of_constants(an_op op, an_dtype dtype, const char *x, const char *y, char *expr)
+{
+    if (dtype != AN_INDEX || (op != AN_OP_ADD && op != AN_OP_MUL) || x[0] < '0' || x[0] > '9' || y[0] < '0' || y[0] > '9') return false;
+    const long long a = strtoll(x, NULL, 10), b = strtoll(y, NULL, 10), v = op == AN_OP_ADD ? a + b : a * b;
+    if (v > INT32_MAX) return false;
+    (void)snprintf(expr, EXPR_MAX, "%lld", v);
+    return true;
+}
+
 an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u)
 {
     const an_op op = an_uop_op(e->g, u);
@@ -263,6 +274,10 @@ an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u)
     for (uint32_t l = 0; l < lanes; l++) {
         bool ok = true;
         for (uint32_t i = 0; i < nsrc; i++) wgsl_operand(e, an_uop_src(e->g, u, i), l, s[i]);
+        if (all_const && index_of_constants(op, from, s[0], s[1], expr)) {
+            wgsl_define(e, u, l, expr);
+            continue;
+        }
         if (all_const) hide_constant(e, op == AN_OP_WHERE ? "bool" : wgsl_type_name(from), s[0]);
         if (op == AN_OP_CAST)
             ok = cast(from, to, s[0], expr);

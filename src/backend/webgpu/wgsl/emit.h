@@ -49,6 +49,13 @@ typedef struct wgsl_local {
     bool vec4;
 } wgsl_local;
 
+/* STAGE loops that are written out: their bodies, by place, once for each copy. */
+enum { WGSL_STAGES_MAX = 8 };
+typedef struct wgsl_stage {
+    uint32_t first, end; /* from the RANGE up to its END */
+    uint32_t copies;
+} wgsl_stage;
+
 typedef struct wgsl_emit {
     an_ctx *ctx;
     const an_kernel *kernel;
@@ -67,12 +74,14 @@ typedef struct wgsl_emit {
     an_str shared;       /* declarations of workgroup memory that joins take */
     uint32_t nthreads;   /* of a workgroup */
     uint32_t lanes;      /* of these, those that share one LOCAL iteration: GROUP loops are dealt to them */
+    wgsl_stage stages[WGSL_STAGES_MAX];
+    uint32_t nstages, copy;
     bool staging;        /* between the first STAGE loop of a row and the barrier after the last */
     bool by_group;       /* a GLOBAL iteration is a workgroup, else a thread */
     bool has_global;
     uint32_t nglobal_open;  /* GLOBAL loops now open */
     uint32_t ntemps;
-    bool uses_inf;
+    bool uses_inf, uses_zero;
     an_status st;        /* the first failure */
 } wgsl_emit;
 
@@ -81,6 +90,7 @@ enum { WGSL_OPERAND_MAX = 96 };
 wgsl_class wgsl_class_of(an_dtype dtype);
 const char *wgsl_type_name(an_dtype dtype);
 bool wgsl_is_narrow(an_dtype dtype); /* a float narrower than f32 */
+void wgsl_name(const wgsl_emit *e, an_uop u, uint32_t lane, char *text); /* of what is no alias and no constant */
 void wgsl_operand(wgsl_emit *e, an_uop u, uint32_t lane, char *text); /* WGSL_OPERAND_MAX chars */
 void wgsl_literal(wgsl_emit *e, an_dtype dtype, an_scalar v, char *text);
 /* A line of the body, indented. */
@@ -106,6 +116,18 @@ void wgsl_declare_memory(wgsl_emit *e, an_str *out);
 an_status wgsl_plan_flow(wgsl_emit *e); /* the workgroup, and how many there are */
 an_status wgsl_emit_range(wgsl_emit *e, an_uop u);
 an_status wgsl_emit_end(wgsl_emit *e, an_uop u);
+/* The row of STAGE loops at place i, if it can be written out: all loads, then a barrier, then all stores, so that memory is
+ * waited for once. *next: the place after it, or i. */
+an_status wgsl_emit_stages(wgsl_emit *e, size_t i, size_t *next);
+/* wgsl.c */
+an_status wgsl_emit_one(wgsl_emit *e, an_uop u);
+
+/* A function of the shader; its text calls only those before it. */
+typedef struct wgsl_function {
+    const char *name, *text;
+} wgsl_function;
+/* math.c; the last one of each has no name. */
+extern const wgsl_function wgsl_math[], wgsl_fma_by_hand[], wgsl_fma_built_in[], wgsl_division_built_in[];
 
 /* prelude.c: appends the functions that body calls, with those they call. */
 void wgsl_prelude(wgsl_emit *e, const char *body, an_str *out);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { THREADS_FLAT = 64, THREADS_GROUP_MAX = 256, THREADS_GROUP_MIN = 32 };
+enum { THREADS_FLAT = 256, THREADS_GROUP_MAX = 128, THREADS_LOCAL_MAX = 1024, THREADS_GROUP_MIN = 32 };
 
 static an_range_kind kind_of(const wgsl_emit *e, an_uop range)
 {
@@ -54,17 +54,24 @@ static void put_bound(wgsl_emit *e, an_uop bound)
     an_vec_fini(e->ctx, &done);
 }
 
+/* Appends the loops of a kind that are opened from place i on, up to the end of the loop around i; other loops are passed over. */
+static size_t chain_from(const wgsl_emit *e, size_t i, an_range_kind kind, an_uop *chain, size_t n, size_t max)
+{
+    for (int depth = 0; i < e->kernel->nlinear && depth >= 0; i++) {
+        const an_uop u = e->kernel->linear[i];
+        const an_op op = an_uop_op(e->g, u);
+        if (op == AN_OP_END && kind_of(e, an_uop_src(e->g, u, 0)) != kind) depth--;
+        if (op == AN_OP_END && kind_of(e, an_uop_src(e->g, u, 0)) == kind) break;
+        if (op == AN_OP_RANGE && kind_of(e, u) != kind) depth++;
+        if (op == AN_OP_RANGE && kind_of(e, u) == kind && n < max) chain[n++] = u;
+    }
+    return n;
+}
+
 /* The GLOBAL loops opened one in the other from place i on. */
 static size_t global_chain(const wgsl_emit *e, size_t i, an_uop *chain, size_t max)
 {
-    size_t n = 0;
-    for (; i < e->kernel->nlinear; i++) {
-        const an_uop u = e->kernel->linear[i];
-        const an_op op = an_uop_op(e->g, u);
-        if (op == AN_OP_END || (op == AN_OP_RANGE && kind_of(e, u) != AN_RANGE_GLOBAL)) break;
-        if (op == AN_OP_RANGE && n < max) chain[n++] = u;
-    }
-    return n;
+    return chain_from(e, i, AN_RANGE_GLOBAL, chain, 0, max);
 }
 
 enum { CHAIN_MAX = 16 };
@@ -114,6 +121,7 @@ an_status wgsl_plan_flow(wgsl_emit *e)
     uint32_t lanes = 1;
     if (group)
         for (lanes = THREADS_GROUP_MIN; lanes < THREADS_GROUP_MAX && (int64_t)lanes < group_most;) lanes *= 2;
+    while (lanes > 1 && local_most > 1 && (int64_t)lanes * local_most > THREADS_LOCAL_MAX) lanes /= 2;
     while (lanes > 1 && (int64_t)lanes * local_most > (int64_t)e->caps->max_invocations) lanes /= 2;
     e->nthreads = e->by_group ? (uint32_t)local_most * lanes : e->has_global ? THREADS_FLAT : 1;
     while (!e->by_group && e->nthreads > e->caps->max_invocations) e->nthreads /= 2;
@@ -174,14 +182,7 @@ static size_t chain_of(const wgsl_emit *e, an_uop u, an_range_kind kind, an_uop 
     for (size_t i = 0; i < e->loops.len; i++)
         if (kind_of(e, e->loops.data[i].range) == kind && n < CHAIN_MAX) chain[n++] = e->loops.data[i].range;
     *at = n;
-    size_t place = wgsl_place(e, u);
-    for (; place < e->kernel->nlinear && n < CHAIN_MAX; place++) {
-        const an_uop v = e->kernel->linear[place];
-        const an_op op = an_uop_op(e->g, v);
-        if (op == AN_OP_END || (op == AN_OP_RANGE && kind_of(e, v) != kind)) break;
-        if (op == AN_OP_RANGE) chain[n++] = v;
-    }
-    return n;
+    return chain_from(e, wgsl_place(e, u), kind, chain, n, CHAIN_MAX);
 }
 
 static bool follows_stage(const wgsl_emit *e, size_t place)
@@ -251,16 +252,53 @@ static an_op joining(const wgsl_emit *e, an_uop set)
     return op == AN_OP_MULACC ? AN_OP_ADD : op;
 }
 
+/* Is what the accumulator holds after its loop used by HREDUCE of that op alone? */
+static bool goes_to_hreduce(const wgsl_emit *e, an_uop acc, an_op op)
+{
+    bool any = false;
+    for (size_t i = wgsl_place(e, acc); i < e->kernel->nlinear; i++) {
+        const an_uop u = e->kernel->linear[i];
+        for (uint32_t s = 0; s < an_uop_nsrc(e->g, u); s++) {
+            const an_uop x = an_uop_src(e->g, u, s);
+            if (an_uop_op(e->g, x) != AN_OP_ACC_GET || !an_uop_eq(an_uop_src(e->g, x, 0), acc)) continue;
+            if (an_uop_op(e->g, u) != AN_OP_HREDUCE || an_reduce_op(an_uop_arg(e->g, u)) != op) return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Lanes onto the first one; the others get what changes nothing. */
+static bool join_lanes(wgsl_emit *e, an_uop acc, an_op op)
+{
+    const an_dtype dtype = an_uop_dtype(e->g, acc);
+    char x[WGSL_OPERAND_MAX], y[WGSL_OPERAND_MAX], expr[256];
+    for (uint32_t n = an_uop_lanes(e->g, acc); n > 1; n = (n + 1) / 2)
+        for (uint32_t l = 0; l < n / 2; l++) {
+            wgsl_operand(e, acc, l, x);
+            wgsl_operand(e, acc, l + (n + 1) / 2, y);
+            if (!wgsl_binary(e, op, dtype, x, y, expr, sizeof expr)) return false;
+            wgsl_line(e, "%s = %s;", x, expr);
+        }
+    wgsl_literal(e, dtype, an_reduce_identity(op, dtype), y);
+    for (uint32_t l = 1; l < an_uop_lanes(e->g, acc); l++) {
+        wgsl_operand(e, acc, l, x);
+        wgsl_line(e, "%s = %s;", x, y);
+    }
+    return true;
+}
+
 /* acc of all threads of a row of lanes, by halves. */
 static an_status join_threads(wgsl_emit *e, an_uop set)
 {
     const an_uop acc = an_uop_src(e->g, set, 0);
     const an_dtype dtype = an_uop_dtype(e->g, acc);
-    const uint32_t lanes = an_uop_lanes(e->g, acc);
-    const char *type = wgsl_type_name(dtype), *lane = e->lanes == e->nthreads ? "lid" : "lane";
+    uint32_t lanes = an_uop_lanes(e->g, acc);
+    const char *type = wgsl_type_name(dtype);
     char x[WGSL_OPERAND_MAX], a[64], b[64], expr[256];
     const wgsl_class class = wgsl_class_of(dtype);
     const uint32_t nbytes = class == WGSL_I64 || class == WGSL_U64 ? 8 : 4;
+    if (lanes > 1 && goes_to_hreduce(e, acc, joining(e, set)) && join_lanes(e, acc, joining(e, set))) lanes = 1;
     for (uint32_t l = 0; l < lanes; l++) {
         const uint32_t t = e->ntemps++;
         an_str_printf(&e->shared, "var<workgroup> j%u: array<%s, %u>;\n", t, type, e->nthreads);
@@ -268,15 +306,16 @@ static an_status join_threads(wgsl_emit *e, an_uop set)
         wgsl_operand(e, acc, l, x);
         wgsl_line(e, "j%u[lid] = %s;", t, x);
         wgsl_line(e, "workgroupBarrier();");
-        wgsl_line(e, "for (var h = %uu; h > 0u; h >>= 1u) {", e->lanes / 2);
+        const uint32_t rows = e->nthreads / e->lanes; /* threads of one lane number lie side by side */
+        wgsl_line(e, "for (var h = %uu; h > %uu; h >>= 1u) {", e->nthreads / 2, rows / 2);
         (void)snprintf(a, sizeof a, "j%u[lid]", t);
         (void)snprintf(b, sizeof b, "j%u[lid + h]", t);
         if (!wgsl_binary(e, joining(e, set), dtype, a, b, expr, sizeof expr))
             return wgsl_unsupported(e, acc, "no shader joins threads by this op");
-        wgsl_line(e, "  if (%s < h) { %s = %s; }", lane, a, expr);
+        wgsl_line(e, "  if (lid < h) { %s = %s; }", a, expr);
         wgsl_line(e, "  workgroupBarrier();");
         wgsl_line(e, "}");
-        wgsl_line(e, e->lanes == e->nthreads ? "%s = j%u[0];" : "%s = j%u[lid - lane];", x, t);
+        wgsl_line(e, e->lanes == e->nthreads ? "%s = j%u[0];" : "%s = j%u[row];", x, t);
         wgsl_line(e, "workgroupBarrier();");
     }
     return AN_OK;
@@ -303,4 +342,56 @@ an_status wgsl_emit_end(wgsl_emit *e, an_uop u)
         if (st) return st;
     }
     return AN_OK;
+}
+
+/* The STAGE loops from place i on, up to the first load or end that is none of theirs. */
+static bool find_stages(wgsl_emit *e, size_t i)
+{
+    enum { COPIES_MAX = 16 };
+    e->nstages = 0;
+    for (; i < e->kernel->nlinear; i++) {
+        const an_uop u = e->kernel->linear[i];
+        const an_op op = an_uop_op(e->g, u);
+        if (op == AN_OP_LOAD || op == AN_OP_STORE || op == AN_OP_END || op == AN_OP_ACC_SET) break;
+        if (op != AN_OP_RANGE) continue;
+        int64_t n = 0;
+        if (kind_of(e, u) != AN_RANGE_STAGE) break;
+        if (!an_uop_int(e->g, an_uop_src(e->g, u, 0), &n) || n % e->nthreads || n / e->nthreads > COPIES_MAX) return false;
+        if (e->nstages == WGSL_STAGES_MAX) return false;
+        wgsl_stage *s = &e->stages[e->nstages++];
+        *s = (wgsl_stage){.first = (uint32_t)i, .copies = (uint32_t)(n / e->nthreads)};
+        for (i++; an_uop_op(e->g, e->kernel->linear[i]) != AN_OP_END; i++)
+            if (an_uop_op(e->g, e->kernel->linear[i]) == AN_OP_RANGE) return false;
+        s->end = (uint32_t)i;
+    }
+    return e->nstages > 0;
+}
+
+an_status wgsl_emit_stages(wgsl_emit *e, size_t i, size_t *next)
+{
+    const an_uop first = e->kernel->linear[i];
+    if (an_uop_op(e->g, first) != AN_OP_RANGE || kind_of(e, first) != AN_RANGE_STAGE || !find_stages(e, i)) {
+        e->nstages = 0;
+        return AN_OK;
+    }
+    an_status st = AN_OK;
+    for (uint32_t s = 0; s < e->nstages && !st; s++) {
+        const wgsl_stage *stage = &e->stages[s];
+        for (; i < stage->first && !st; i++) st = wgsl_emit_one(e, e->kernel->linear[i]);
+        for (e->copy = 0; e->copy < stage->copies; e->copy++) {
+            wgsl_line(e, "let v%uc%u = i32(lid + %uu);", stage->first, e->copy, e->copy * e->nthreads);
+            for (size_t k = stage->first + 1; k < stage->end && !st; k++)
+                if (an_uop_op(e->g, e->kernel->linear[k]) != AN_OP_STORE) st = wgsl_emit_one(e, e->kernel->linear[k]);
+        }
+        i = stage->end + 1u;
+    }
+    wgsl_line(e, "workgroupBarrier();");
+    for (uint32_t s = 0; s < e->nstages && !st; s++)
+        for (e->copy = 0; e->copy < e->stages[s].copies; e->copy++)
+            for (size_t k = e->stages[s].first + 1; k < e->stages[s].end && !st; k++)
+                if (an_uop_op(e->g, e->kernel->linear[k]) == AN_OP_STORE) st = wgsl_emit_one(e, e->kernel->linear[k]);
+    wgsl_line(e, "workgroupBarrier();");
+    e->nstages = 0;
+    *next = i;
+    return st;
 }

@@ -22,7 +22,7 @@ typedef struct place {
 static wgsl_local *local_of(wgsl_emit *e, an_uop ptr)
 {
     for (size_t i = 0; i < e->locals.len; i++)
-        if (an_uop_arg(e->g, e->locals.data[i].node) == an_uop_arg(e->g, ptr)) return &e->locals.data[i];
+        if (an_uop_arg(e->g, e->locals.data[i].node) >> 32 == an_uop_arg(e->g, ptr) >> 32) return &e->locals.data[i];
     return NULL;
 }
 
@@ -70,7 +70,7 @@ static an_status scan_one(wgsl_emit *e, an_uop u)
     if (dtype == AN_F64) return wgsl_unsupported(e, u, "WGSL has no f64; use f32, or another device");
     if (an_uop_op(e->g, ptr) == AN_OP_LOCAL) {
         wgsl_local *l = local_of(e, ptr);
-        const wgsl_local fresh = {ptr, dtype, (int64_t)(an_uop_arg(e->g, ptr) >> 8), false};
+        const wgsl_local fresh = {ptr, dtype, (int64_t)(uint32_t)an_uop_arg(e->g, ptr), false};
         if (!l && !an_vec_push(e->ctx, &e->locals, fresh)) return AN_ERR_NOMEM;
         l = local_of(e, ptr);
         const wgsl_class class = wgsl_class_of(dtype);
@@ -144,7 +144,7 @@ void wgsl_declare_memory(wgsl_emit *e, an_str *out)
     for (size_t i = 0; i < e->locals.len; i++) {
         const wgsl_local *l = &e->locals.data[i];
         const char *type = wgsl_type_name(l->dtype);
-        const unsigned number = (unsigned)(an_uop_arg(e->g, l->node) & 255);
+        const unsigned number = (unsigned)(an_uop_arg(e->g, l->node) >> 32);
         if (l->vec4)
             an_str_printf(out, "var<workgroup> s%u: array<vec4<%s>, %lld>;\n", number, type, (long long)l->nelem / 4);
         else
@@ -165,7 +165,7 @@ static place place_of(wgsl_emit *e, an_uop u)
     if (p.in_group) {
         const wgsl_local *l = local_of(e, ptr);
         p.access = l->vec4 ? WGSL_VEC4 : WGSL_PLAIN;
-        (void)snprintf(p.name, sizeof p.name, "s%u", (unsigned)(an_uop_arg(e->g, ptr) & 255));
+        (void)snprintf(p.name, sizeof p.name, "s%u", (unsigned)(an_uop_arg(e->g, ptr) >> 32));
     } else {
         p.access = e->params[an_uop_arg(e->g, ptr)].access;
         (void)snprintf(p.name, sizeof p.name, "b%u", (unsigned)an_uop_arg(e->g, ptr));
@@ -245,20 +245,37 @@ static void element(wgsl_emit *e, const place *p, uint32_t l, char *expr)
     apply_form(from_bits(p->dtype), word, expr);
 }
 
+/* Unit c of a vector access, as an index: what is constant is kept apart, so that it becomes an offset of the machine's. */
+static void unit_text(wgsl_emit *e, const place *p, uint32_t unit, uint32_t c, char *text, size_t size)
+{
+    char base[WGSL_OPERAND_MAX];
+    an_uop x = an_uop_src(e->g, p->index, 0);
+    int64_t offset = 0;
+    if (an_uop_op(e->g, x) == AN_OP_ADD)
+        for (uint32_t s = 0; s < 2; s++) {
+            const an_uop rest = an_uop_src(e->g, x, 1 - s);
+            if (!an_uop_int(e->g, an_uop_src(e->g, x, s), &offset) || offset < 0 || offset % unit || (1u << shift_of(e, rest)) % unit) {
+                offset = 0;
+                continue;
+            }
+            wgsl_operand(e, rest, 0, base);
+            (void)snprintf(text, size, "(u32(%s) >> %s) + %lluu", base, unit == 4 ? "2u" : "1u", (unsigned long long)offset / unit + c);
+            return;
+        }
+    index_text(e, p, 0, base);
+    (void)snprintf(text, size, "(u32(%s) >> %s) + %uu", base, unit == 4 ? "2u" : "1u", c);
+}
+
 /* All lanes by whole vectors or words; the gate is one for all. */
 static void load_units(wgsl_emit *e, const place *p, an_uop u)
 {
-    const uint32_t unit = p->access == WGSL_VEC4 ? 4 : unit_of(p->dtype), id = wgsl_place(e, u);
+    const uint32_t unit = p->access == WGSL_VEC4 ? 4 : unit_of(p->dtype), id = e->ntemps++;
     const char *type = p->access == WGSL_VEC4 ? wgsl_type_name(p->dtype) : "u32";
-    const char *shift = unit == 4 ? "2u" : "1u";
-    char base[WGSL_OPERAND_MAX], gate[WGSL_OPERAND_MAX], cell[EXPR_MAX], expr[EXPR_MAX];
-    index_text(e, p, 0, base);
+    char at[EXPR_MAX / 2], gate[WGSL_OPERAND_MAX], cell[EXPR_MAX], expr[EXPR_MAX];
     if (!an_uop_is_none(p->gate)) wgsl_operand(e, p->gate, 0, gate);
     for (uint32_t c = 0; c < p->lanes / unit; c++) {
-        if (p->access == WGSL_ATOMIC)
-            (void)snprintf(cell, sizeof cell, "atomicLoad(&%s[(u32(%s) >> %s) + %uu])", p->name, base, shift, c);
-        else
-            (void)snprintf(cell, sizeof cell, "%s[(u32(%s) >> %s) + %uu]", p->name, base, shift, c);
+        unit_text(e, p, unit, c, at, sizeof at);
+        (void)snprintf(cell, sizeof cell, p->access == WGSL_ATOMIC ? "atomicLoad(&%s[%s])" : "%s[%s]", p->name, at);
         if (an_uop_is_none(p->gate)) {
             wgsl_line(e, "let w%u_%u = %s;", id, c, cell);
         } else {
@@ -281,20 +298,28 @@ static void load_units(wgsl_emit *e, const place *p, an_uop u)
 an_status wgsl_emit_load(wgsl_emit *e, an_uop u)
 {
     const place p = place_of(e, u);
-    char expr[EXPR_MAX], gate[WGSL_OPERAND_MAX], name[32];
+    char expr[EXPR_MAX], gate[WGSL_OPERAND_MAX], name[WGSL_OPERAND_MAX];
     if (p.vector) {
         load_units(e, &p, u);
         return AN_OK;
     }
     for (uint32_t l = 0; l < p.lanes; l++) {
+        if (!an_uop_is_none(p.gate) && p.access == WGSL_PLAIN && !p.in_group) { /* no branch: element 0 instead */
+            char at[WGSL_OPERAND_MAX];
+            wgsl_operand(e, p.gate, l, gate);
+            index_text(e, &p, l, at);
+            (void)snprintf(expr, sizeof expr, "select(%s(), %s[select(0, %s, %s)], %s)", wgsl_type_name(p.dtype), p.name, at, gate, gate);
+            wgsl_define(e, u, l, expr);
+            continue;
+        }
         element(e, &p, l, expr);
         if (an_uop_is_none(p.gate)) {
             wgsl_define(e, u, l, expr);
             continue;
         }
         wgsl_operand(e, p.gate, l, gate);
-        (void)snprintf(name, sizeof name, p.lanes > 1 ? "v%u_%u" : "v%u", wgsl_place(e, u), l);
-        wgsl_line(e, "var %s = %s();", name, wgsl_type_name(p.dtype)); /* 0, each time the loop comes by */
+        wgsl_name(e, u, l, name);
+        wgsl_line(e, "var %s = %s();", name, wgsl_type_name(p.dtype)); /* written out: not every library clears it each time */
         wgsl_line(e, "if (%s) { %s = %s; }", gate, name, expr);
     }
     return AN_OK;
@@ -321,12 +346,11 @@ static const char *lone_thread(const wgsl_emit *e)
 static void store_units(wgsl_emit *e, const place *p, an_uop value)
 {
     const uint32_t unit = p->access == WGSL_VEC4 ? 4 : unit_of(p->dtype);
-    const char *shift = unit == 4 ? "2u" : "1u";
-    char base[WGSL_OPERAND_MAX], cell[EXPR_MAX], x[4][WGSL_OPERAND_MAX];
-    index_text(e, p, 0, base);
+    char at[EXPR_MAX / 2], cell[EXPR_MAX], x[4][WGSL_OPERAND_MAX];
     for (uint32_t c = 0; c < p->lanes / unit; c++) {
         for (uint32_t i = 0; i < unit; i++) wgsl_operand(e, value, c * unit + i, x[i]);
-        (void)snprintf(cell, sizeof cell, "%s[(u32(%s) >> %s) + %uu]", p->name, base, shift, c);
+        unit_text(e, p, unit, c, at, sizeof at);
+        (void)snprintf(cell, sizeof cell, "%s[%s]", p->name, at);
         if (p->access == WGSL_VEC4) {
             wgsl_line(e, "%s = vec4<%s>(%s, %s, %s, %s);", cell, wgsl_type_name(p->dtype), x[0], x[1], x[2], x[3]);
             continue;

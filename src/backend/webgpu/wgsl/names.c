@@ -102,6 +102,18 @@ static void source_of_lane(const wgsl_emit *e, an_uop *u, uint32_t *lane)
     }
 }
 
+void wgsl_name(const wgsl_emit *e, an_uop u, uint32_t lane, char *text)
+{
+    const uint32_t place = wgsl_place(e, u);
+    char copy[16] = "";
+    for (uint32_t i = 0; i < e->nstages; i++)
+        if (place >= e->stages[i].first && place < e->stages[i].end) (void)snprintf(copy, sizeof copy, "c%u", e->copy);
+    if (an_uop_lanes(e->g, u) > 1)
+        (void)snprintf(text, WGSL_OPERAND_MAX - 16, "v%u%s_%u", place, copy, lane);
+    else
+        (void)snprintf(text, WGSL_OPERAND_MAX - 16, "v%u%s", place, copy);
+}
+
 void wgsl_operand(wgsl_emit *e, an_uop u, uint32_t lane, char *text)
 {
     char base[WGSL_OPERAND_MAX - 16];
@@ -120,17 +132,11 @@ void wgsl_operand(wgsl_emit *e, an_uop u, uint32_t lane, char *text)
             (void)snprintf(text, WGSL_OPERAND_MAX, "%lld", (long long)first + lane);
             return;
         }
-        if (an_uop_lanes(e->g, x) > 1)
-            (void)snprintf(base, sizeof base, "v%u_%u", wgsl_place(e, x), at);
-        else
-            (void)snprintf(base, sizeof base, "v%u", wgsl_place(e, x));
+        wgsl_name(e, x, at, base);
         (void)snprintf(text, WGSL_OPERAND_MAX, lane ? "(%s + %u)" : "%s", base, lane);
         return;
     }
-    if (an_uop_lanes(e->g, u) > 1)
-        (void)snprintf(text, WGSL_OPERAND_MAX, "v%u_%u", wgsl_place(e, u), lane);
-    else
-        (void)snprintf(text, WGSL_OPERAND_MAX, "v%u", wgsl_place(e, u));
+    wgsl_name(e, u, lane, text);
 }
 
 void wgsl_line(wgsl_emit *e, const char *fmt, ...)
@@ -145,10 +151,9 @@ void wgsl_line(wgsl_emit *e, const char *fmt, ...)
 
 void wgsl_define(wgsl_emit *e, an_uop u, uint32_t lane, const char *expr)
 {
-    if (an_uop_lanes(e->g, u) > 1)
-        wgsl_line(e, "let v%u_%u = %s;", wgsl_place(e, u), lane, expr);
-    else
-        wgsl_line(e, "let v%u = %s;", wgsl_place(e, u), expr);
+    char name[WGSL_OPERAND_MAX];
+    wgsl_name(e, u, lane, name);
+    wgsl_line(e, "let %s = %s;", name, expr);
 }
 
 an_status wgsl_unsupported(wgsl_emit *e, an_uop u, const char *why)

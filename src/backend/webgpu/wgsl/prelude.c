@@ -2,9 +2,10 @@
 #include "backend/webgpu/wgsl/emit.h"
 
 /* {name, text}. A name is found in a shader by "name(". */
-static const struct {
-    const char *name, *text;
-} functions[] = {
+static const wgsl_function functions[] = {
+    /* --- a result that no compiler sees through: some take (a + b) - a for b. an_zero is 0, which only the launch knows --- */
+    {"an_keep", "fn an_keep(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ an_zero); }\n"},
+
     /* --- packed elements --- */
     {"an_byte", "fn an_byte(w: u32, i: u32) -> u32 { return (w >> ((i & 3u) * 8u)) & 0xffu; }\n"},
     {"an_short", "fn an_short(w: u32, i: u32) -> u32 { return (w >> ((i & 1u) * 16u)) & 0xffffu; }\n"},
@@ -302,142 +303,10 @@ static const struct {
     {"an_round_bf16", "fn an_round_bf16(x: f32) -> f32 { return an_from_bf16(an_bits_bf16(x)); }\n"},
     {"an_round_f8e4m3", "fn an_round_f8e4m3(x: f32) -> f32 { return an_from_f8e4m3(an_bits_f8e4m3(x)); }\n"},
     {"an_round_f8e5m2", "fn an_round_f8e5m2(x: f32) -> f32 { return an_from_f8e5m2(an_bits_f8e5m2(x)); }\n"},
-
-    /* --- f32 arithmetic --- */
-    {"an_fma", "fn an_fma(x: f32, y: f32, z: f32) -> f32 { return fma(x, y, z); }\n"},
-
-    /* --- f32: divided and rooted by integers, digit by digit, since WGSL lets both be off by some units --- */
-    {"an_nan", "fn an_nan() -> f32 { return bitcast<f32>(an_inf | 0x400000u); }\n"},
-    {"an_norm", /* of a positive number: significand with bit 23 set, and biased exponent, as if there were no end to it */
-     "fn an_norm(m: u32) -> vec2<i32> {\n"
-     "  let l = select(0u, countLeadingZeros(m) - 8u, m < 0x800000u);\n"
-     "  return vec2<i32>(i32(select((m & 0x7fffffu) | 0x800000u, m << l, m < 0x800000u)), select(i32(m >> 23u), 1 - i32(l), m < 0x800000u));\n"
-     "}\n"},
-    {"an_pack", /* m: 26 bits, the last two of them half and sticky; e: biased exponent. Rounds, to the numbers below the normal ones too */
-     "fn an_pack(s: u32, e0: i32, m0: u32) -> f32 {\n"
-     "  var e = e0; var m = m0;\n"
-     "  if (e >= 255) { return bitcast<f32>(s | an_inf); }\n"
-     "  if (e <= 0) {\n"
-     "    let n = u32(min(1 - e, 30));\n"
-     "    m = (m >> n) | select(0u, 1u, (m & ((1u << n) - 1u)) != 0u);\n"
-     "    e = 1;\n"
-     "  }\n"
-     "  var k = m >> 2u;\n"
-     "  let rest = m & 3u;\n"
-     "  if (rest == 3u || (rest == 2u && (k & 1u) != 0u)) { k += 1u; }\n"
-     "  let bits = select((u32(e - 1) << 23u) + k, k, k < 0x800000u);\n"
-     "  if (bits >= 0x7f800000u) { return bitcast<f32>(s | an_inf); }\n"
-     "  return bitcast<f32>(s | bits);\n"
-     "}\n"},
-    {"an_div",
-     "fn an_div(x: f32, y: f32) -> f32 {\n"
-     "  let a = bitcast<u32>(x); let b = bitcast<u32>(y);\n"
-     "  let s = (a ^ b) & 0x80000000u;\n"
-     "  let ma = a & 0x7fffffffu; let mb = b & 0x7fffffffu;\n"
-     "  if (ma > 0x7f800000u || mb > 0x7f800000u) { return an_nan(); }\n"
-     "  if (ma == 0x7f800000u || mb == 0u) {\n"
-     "    if (mb == 0x7f800000u || ma == 0u) { return an_nan(); }\n"
-     "    return bitcast<f32>(s | an_inf);\n"
-     "  }\n"
-     "  if (mb == 0x7f800000u || ma == 0u) { return bitcast<f32>(s); }\n"
-     "  let nx = an_norm(ma); let ny = an_norm(mb);\n"
-     "  var r = u32(nx.x); let d = u32(ny.x);\n"
-     "  var e = nx.y - ny.y + 127;\n"
-     "  if (r < d) { r = r << 1u; e -= 1; }\n"
-     "  var q = 0u;\n"
-     "  for (var i = 0; i < 25; i++) {\n"
-     "    q = q << 1u;\n"
-     "    if (r >= d) { r -= d; q |= 1u; }\n"
-     "    r = r << 1u;\n"
-     "  }\n"
-     "  return an_pack(s, e, (q << 1u) | select(0u, 1u, r != 0u));\n"
-     "}\n"},
-    {"an_sqrt",
-     "fn an_sqrt(x: f32) -> f32 {\n"
-     "  let a = bitcast<u32>(x);\n"
-     "  if ((a & 0x7fffffffu) == 0u || a == 0x7f800000u) { return x; }\n"
-     "  if (a > 0x7f800000u) { return an_nan(); }\n"
-     "  let n = an_norm(a);\n"
-     "  let odd = ((n.y - 127) & 1) != 0;\n"
-     "  let m = u32(n.x) << select(0u, 1u, odd);\n" /* in [1, 4), 23 bits behind the point */
-     "  let half = (n.y - 127 - select(0, 1, odd)) / 2;\n"
-     "  let f = (m & 0x7fffffu) << 1u;\n"
-     "  var root = 0u; var rem = 0u;\n"
-     "  for (var i = 0u; i < 25u; i++) {\n"
-     "    let pair = select(select(0u, (f >> (24u - 2u * min(i, 12u))) & 3u, i <= 12u), m >> 23u, i == 0u);\n"
-     "    rem = (rem << 2u) | pair;\n"
-     "    let test = (root << 2u) | 1u;\n"
-     "    root = root << 1u;\n"
-     "    if (rem >= test) { rem -= test; root |= 1u; }\n"
-     "  }\n"
-     "  return an_pack(0u, half + 127, (root << 1u) | select(0u, 1u, rem != 0u));\n"
-     "}\n"},
-
-    /* --- f32: the polynomials of backend/cpu/math.c --- */
-    {"an_exp2", /* 2^n 2^f, |f| <= 1/2; the power goes in by integers, so that small results are rounded once and kept */
-     "fn an_exp2(x: f32) -> f32 {\n"
-     "  if (an_is_nan(x)) { return x; }\n"
-     "  let t = min(max(x, -160.0f), 130.0f);\n"
-     "  let n = round(t);\n"
-     "  let f = t - n;\n"
-     "  var p = an_fma(0.00015329264f, f, 0.00133909693f);\n"
-     "  p = an_fma(p, f, 0.00961849932f);\n"
-     "  p = an_fma(p, f, 0.0555035956f);\n"
-     "  p = an_fma(p, f, 0.240226477f);\n"
-     "  p = an_fma(p, f, 0.693147182f);\n"
-     "  p = an_fma(p, f, 1.0f);\n"
-     "  let b = bitcast<u32>(p);\n"
-     "  return an_pack(0u, i32(b >> 23u) + i32(n), ((b & 0x7fffffu) | 0x800000u) << 2u);\n"
-     "}\n"},
-    {"an_log2", /* x = 2^n m, sqrt(1/2) <= m < sqrt(2), f = m - 1 */
-     "fn an_log2(x: f32) -> f32 {\n"
-     "  let a = bitcast<u32>(x);\n"
-     "  if ((a & 0x7fffffffu) == 0u) { return bitcast<f32>(an_inf | 0x80000000u); }\n"
-     "  if (a == 0x7f800000u) { return x; }\n"
-     "  if (a > 0x7f800000u) { return an_nan(); }\n"
-     "  let l = select(0u, countLeadingZeros(a) - 8u, a < 0x800000u);\n"
-     "  let d = bitcast<i32>(a << l) - 0x3f3504f3;\n"
-     "  let n = (d >> 23u) - i32(l);\n"
-     "  let f = bitcast<f32>((d & 0x7fffff) + 0x3f3504f3) - 1.0f;\n"
-     "  var p = an_fma(-0.110920765f, f, 0.187390864f);\n"
-     "  p = an_fma(p, f, -0.191296011f);\n"
-     "  p = an_fma(p, f, 0.204438806f);\n"
-     "  p = an_fma(p, f, -0.239571184f);\n"
-     "  p = an_fma(p, f, 0.288573653f);\n"
-     "  p = an_fma(p, f, -0.36069864f);\n"
-     "  p = an_fma(p, f, 0.480898172f);\n"
-     "  p = an_fma(p, f, -0.721347332f);\n"
-     "  let y = an_fma(f * f, p, f * 1.92596303e-08f);\n"
-     "  return f32(n) + an_fma(f, 1.4426950216293335f, y);\n"
-     "}\n"},
-    {"an_erf", /* near 0: x + x P(x^2); past 1: 1 - 2^Q(|x|), and 1 from 4 on */
-     "fn an_erf(x: f32) -> f32 {\n"
-     "  let t = bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu);\n"
-     "  if (an_is_nan(x)) { return x; }\n"
-     "  if (t < 1.0f) {\n"
-     "    let z = x * x;\n"
-     "    var p = an_fma(7.80690389e-05f, z, -0.00079978531f);\n"
-     "    p = an_fma(p, z, 0.0051871622f);\n"
-     "    p = an_fma(p, z, -0.0268533472f);\n"
-     "    p = an_fma(p, z, 0.112835787f);\n"
-     "    p = an_fma(p, z, -0.37612626f);\n"
-     "    p = an_fma(p, z, 0.128379166f);\n"
-     "    return an_fma(x, p, x);\n"
-     "  }\n"
-     "  let c = min(t, 4.0f);\n"
-     "  var q = an_fma(-1.06283539e-06f, c, -1.63292571e-05f);\n"
-     "  q = an_fma(q, c, 0.000546602125f);\n"
-     "  q = an_fma(q, c, -0.00576233026f);\n"
-     "  q = an_fma(q, c, 0.0357420966f);\n"
-     "  q = an_fma(q, c, -0.155606478f);\n"
-     "  q = an_fma(q, c, -0.914182961f);\n"
-     "  q = an_fma(q, c, -1.62935352f);\n"
-     "  q = an_fma(q, c, 0.000217289795f);\n"
-     "  return bitcast<f32>(bitcast<u32>(1.0f - an_exp2(q)) | (bitcast<u32>(x) & 0x80000000u));\n"
-     "}\n"},
+    {NULL, NULL},
 };
 
-enum { NFUNCTIONS = sizeof functions / sizeof functions[0] };
+enum { ALL_MAX = 160 };
 
 /* Is name called in text? */
 static bool calls(const char *text, const char *name)
@@ -448,23 +317,33 @@ static bool calls(const char *text, const char *name)
     return false;
 }
 
-/* What a function is on this device. */
-static const char *text_of(const wgsl_emit *e, size_t i)
+/* Appends a table; of two functions of one name the first counts. */
+static size_t add(const wgsl_function **all, size_t n, const wgsl_function *table)
 {
-    return e->caps->inexact_fma && strcmp(functions[i].name, "an_fma") == 0 ? wgsl_fma_by_hand : functions[i].text;
+    for (size_t i = 0; table[i].name && n < ALL_MAX; i++) {
+        bool known = false;
+        for (size_t k = 0; k < n && !known; k++) known = strcmp(all[k]->name, table[i].name) == 0;
+        if (!known) all[n++] = &table[i];
+    }
+    return n;
 }
 
 void wgsl_prelude(wgsl_emit *e, const char *body, an_str *out)
 {
-    bool wanted[NFUNCTIONS] = {false};
-    bool inf = e->uses_inf;
-    for (size_t i = NFUNCTIONS; i-- > 0;) {
-        wanted[i] = calls(body, functions[i].name);
-        for (size_t k = i + 1; k < NFUNCTIONS && !wanted[i]; k++)
-            wanted[i] = wanted[k] && calls(text_of(e, k), functions[i].name);
-        inf = inf || (wanted[i] && strstr(text_of(e, i), "an_inf"));
+    const wgsl_function *all[ALL_MAX];
+    bool wanted[ALL_MAX] = {false}, inf = e->uses_inf;
+    size_t n = add(all, 0, functions);
+    n = add(all, n, e->caps->inexact_fma ? wgsl_fma_by_hand : wgsl_fma_built_in);
+    if (e->caps->exact_div) n = add(all, n, wgsl_division_built_in);
+    n = add(all, n, wgsl_math);
+    for (size_t i = n; i-- > 0;) {
+        wanted[i] = calls(body, all[i]->name);
+        for (size_t k = i + 1; k < n && !wanted[i]; k++) wanted[i] = wanted[k] && calls(all[k]->text, all[i]->name);
+        inf = inf || (wanted[i] && strstr(all[i]->text, "an_inf"));
     }
+    for (size_t i = 0; i < n; i++) e->uses_zero = e->uses_zero || (wanted[i] && strstr(all[i]->text, "an_zero"));
+    if (e->uses_zero) an_str_put(out, "var<private> an_zero: u32;\n");
     if (inf) an_str_put(out, "var<private> an_inf: u32 = 0x7f800000u;\n");
-    for (size_t i = 0; i < NFUNCTIONS; i++)
-        if (wanted[i]) an_str_put(out, text_of(e, i));
+    for (size_t i = 0; i < n; i++)
+        if (wanted[i]) an_str_put(out, all[i]->text);
 }

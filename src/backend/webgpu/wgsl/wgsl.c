@@ -95,7 +95,7 @@ static an_status emit_var(wgsl_emit *e, an_uop u)
     return AN_OK;
 }
 
-static an_status emit_one(wgsl_emit *e, an_uop u)
+an_status wgsl_emit_one(wgsl_emit *e, an_uop u)
 {
     switch (an_uop_op(e->g, u)) {
     case AN_OP_PARAM:
@@ -143,9 +143,10 @@ static void put_entry(wgsl_emit *e, an_str *text)
     an_str_put(text, "fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nwg: vec3<u32>,\n"
                      "        @builtin(local_invocation_index) lid: u32) {\n"
                      "  let group = wg.x + nwg.x * (wg.y + nwg.y * wg.z);\n");
+    if (e->uses_zero) an_str_put(text, "  an_zero = nwg.x >> 16u;\n"); /* a dispatch has at most 65535 a dimension */
     if (!e->by_group) an_str_printf(text, "  let tid = group * %uu + lid;\n", e->nthreads);
     if (e->lanes > 1 && e->lanes != e->nthreads)
-        an_str_printf(text, "  let lane = lid %% %uu;\n  let row = lid / %uu;\n", e->lanes, e->lanes);
+        an_str_printf(text, "  let lane = lid / %uu;\n  let row = lid %% %uu;\n", e->nthreads / e->lanes, e->nthreads / e->lanes);
     an_str_put(text, an_str_cstr(&e->body));
     an_str_put(text, "}\n");
 }
@@ -192,7 +193,12 @@ an_status an_wgsl_render(an_ctx *ctx, const an_kernel *kernel, const an_wgsl_cap
     if (!st) st = wgsl_plan_flow(&e);
     if (!st) st = wgsl_scan_memory(&e);
     if (!st) st = list_bindings(&e);
-    for (size_t i = 0; i < kernel->nlinear && !st; i++) st = emit_one(&e, kernel->linear[i]);
+    for (size_t i = 0; i < kernel->nlinear && !st;) {
+        size_t next = i;
+        st = wgsl_emit_stages(&e, i, &next);
+        if (!st && next == i) st = wgsl_emit_one(&e, kernel->linear[next++]);
+        i = next;
+    }
     if (!st) assemble(&e, &text);
     if (!st && out->local_nbytes > caps->max_local_nbytes)
         st = an_fail(ctx, AN_ERR_LIMIT, "webgpu: kernel %s needs %u bytes of workgroup memory; the device has %u", kernel->name,

@@ -31,7 +31,8 @@ typedef struct an_wgsl_caps {
     uint32_t subgroup_nlanes;   /* of every subgroup, where all are of one size and the feature is there; else 0 */
     bool has_f16;               /* shader-f16 */
     bool read_write_all;        /* declare every storage buffer read_write: parts of one buffer may then be bound side by side */
-    bool inexact_fma;           /* fma() rounds twice here: emulate it */
+    bool inexact_fma;           /* fma() rounds twice here (software adapters do that): emulate it */
+    bool exact_div;             /* division and sqrt() are rounded as IEEE 754 says, denormals too; most GPUs' are not */
 } an_wgsl_caps;
 
 /* The least that WebGPU promises: a fallback, and what golden tests render for. */

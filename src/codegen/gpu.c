@@ -1,0 +1,382 @@
+/* gpu.c - transforms for devices of workgroups and threads: ranges get the kinds GLOBAL, LOCAL and GROUP (uop.h), and TILE
+ * stages what the threads of a workgroup read again and again in workgroup memory.
+ *
+ *   for io, jo (GLOBAL), il, jl (LOCAL)         for io, jo, il, jl
+ *     sum over ko, ki of                          sum over ko of
+ *       A[(io il) * K + ko ki] * B[..]    -->       for s (STAGE): L[ki, il] = A[.. s ..]
+ *                                                   sum over ki of L[ki, il] * M[ki, jl]
+ *
+ * The tile is a REDUCE by BARRIER: it binds the ranges of the copying loop, its value is a store to a LOCAL, and it is the
+ * pointer to the LOCAL as it is after the loop. So it goes to the place of a reduction of its kind: inside ko, before ki. A list
+ * that has it is right when run by one thread after the other, each of which fills the whole tile; threads that run side by
+ * side share that work (backend/webgpu/wgsl/wgsl.h). */
+#include "codegen/gpu.h"
+
+enum { PARTS_MAX = 24, DIMS_MAX = 8 };
+
+static an_range_kind kind_at(const an_dag *d, size_t r)
+{
+    return an_range_kind_of(an_uop_arg(d->g, d->ranges.data[r]));
+}
+
+an_status an_gpu_mark(an_graph *g, an_uop *sink, an_uop range, an_range_kind kind, uint32_t id)
+{
+    const an_uop to = an_range(g, an_uop_src(g, range, 0), id, kind);
+    const an_range_sub sub = {range, to, {to, AN_UOP_NONE}, 1};
+    if (an_uop_is_none(to)) return AN_ERR_NOMEM;
+    return an_uop_eq(range, to) ? AN_OK : an_replace_ranges(g, sink, 1, &sub, 1);
+}
+
+/* --- tiles ------------------------------------------------------------------------------------- */
+
+/* One range inside the tile: digit of a dimension. */
+typedef struct part {
+    size_t range;      /* index into dag.ranges */
+    int64_t n, coef;   /* AN_COEF_NONE: not affine */
+    int64_t unit;      /* of its dimension: how much that grows with it by one */
+    uint32_t dim;
+    an_uop digit;      /* of the copying loop's element */
+} part;
+
+typedef struct dim {
+    int64_t n, coef, stride; /* stride in the LOCAL */
+    bool reduced;
+    an_uop digit;
+} dim;
+
+typedef struct tile {
+    part parts[PARTS_MAX];
+    dim dims[DIMS_MAX]; /* by falling coef: the last is walked fastest */
+    uint32_t nparts, ndims;
+    int64_t nelem, nlocal;
+} tile;
+
+static bool is_inside(const an_dag *d, size_t r, size_t k_outer)
+{
+    const an_range_kind kind = kind_at(d, r);
+    return kind != AN_RANGE_GLOBAL && kind != AN_RANGE_LOOP && r != k_outer;
+}
+
+/* The dimensions of what the load at position i reads for one iteration of k_outer. */
+static bool plan_tile(const an_dag *d, size_t i, size_t k_outer, tile *t)
+{
+    const size_t index = an_dag_pos(d, an_uop_src(d->g, d->order.data[i], 1));
+    int64_t *coef = an_mem_alloc(an_graph_ctx(d->g), d->order.len * sizeof *coef);
+    dim rising[DIMS_MAX] = {{.n = 0}}; /* by rising coef */
+    bool ok = coef != NULL;
+    *t = (tile){.nelem = 1};
+    for (size_t r = 0; r < d->ranges.len && ok; r++) {
+        if (!an_rangeset_has(&d->deps[i], r) || !is_inside(d, r, k_outer)) continue;
+        const int64_t n = an_range_bound(d->g, d->ranges.data[r]);
+        ok = n >= 1 && t->nparts < PARTS_MAX;
+        if (!ok) break;
+        an_dag_coefs(d, r, coef);
+        part p = {.range = r, .n = n, .coef = coef[index]};
+        if (p.coef != AN_COEF_NONE && p.coef < 0) p.coef = AN_COEF_NONE;
+        uint32_t at = t->nparts++;
+        for (; at > 0 && t->parts[at - 1].coef != AN_COEF_NONE && (p.coef == AN_COEF_NONE || t->parts[at - 1].coef < p.coef); at--)
+            t->parts[at] = t->parts[at - 1];
+        t->parts[at] = p;
+    }
+    an_mem_free(an_graph_ctx(d->g), coef, d->order.len * sizeof *coef);
+    /* Neighbours that walk memory as one are one dimension, from the fastest up. */
+    for (uint32_t k = t->nparts; k-- > 0 && ok;) {
+        part *p = &t->parts[k];
+        dim *last = t->ndims ? &rising[t->ndims - 1] : NULL;
+        const bool reduced = kind_at(d, p->range) == AN_RANGE_UNROLL || kind_at(d, p->range) == AN_RANGE_REDUCE;
+        if (last && p->coef != AN_COEF_NONE && last->coef != AN_COEF_NONE && last->reduced == reduced && p->coef == last->coef * last->n) {
+            p->unit = last->n;
+            last->n *= p->n;
+        } else {
+            ok = t->ndims < DIMS_MAX;
+            if (!ok) break;
+            rising[t->ndims++] = (dim){.n = p->n, .coef = p->coef, .reduced = reduced};
+            p->unit = 1;
+        }
+        p->dim = t->ndims - 1;
+        ok = !__builtin_mul_overflow(t->nelem, p->n, &t->nelem) && t->nelem < 1 << 20;
+    }
+    for (uint32_t k = 0; k < t->ndims && k < DIMS_MAX; k++) t->dims[k] = rising[t->ndims - 1 - k];
+    for (uint32_t k = 0; k < t->nparts && ok; k++) t->parts[k].dim = t->ndims - 1 - t->parts[k].dim;
+    return ok && t->nparts > 0;
+}
+
+/* Strides in workgroup memory: outputs fastest, since a thread reads several of them side by side. A row that is written across
+ * is padded, so that the threads that write it hit different banks. */
+static void lay_out(tile *t)
+{
+    int64_t stride = 1;
+    const bool across = t->dims[t->ndims - 1].reduced;
+    for (int reduced = 0; reduced < 2; reduced++) {
+        for (uint32_t k = t->ndims; k-- > 0;) {
+            if (t->dims[k].reduced != (reduced == 1)) continue;
+            t->dims[k].stride = stride;
+            stride *= t->dims[k].n;
+        }
+        if (reduced == 0 && across && stride > 1) stride += 4;
+    }
+    t->nlocal = (stride + 3) / 4 * 4;
+}
+
+/* Element s * lanes + v of the tile: its digits. */
+static bool take_digits(an_graph *g, tile *t, an_uop s, an_uop v, int64_t lanes)
+{
+    an_uop rest = s;
+    for (uint32_t k = t->ndims; k-- > 0;) {
+        dim *m = &t->dims[k];
+        const bool last = k + 1 == t->ndims, first = k == 0;
+        const int64_t n = last ? m->n / lanes : m->n;
+        an_uop digit = first ? rest : n == 1 ? an_index(g, 0) : an_binary(g, AN_OP_FLOORMOD, rest, an_index(g, n));
+        if (!first && n > 1) rest = an_binary(g, AN_OP_FLOORDIV, rest, an_index(g, n));
+        if (last && lanes > 1) digit = an_idx_add(g, an_idx_mul(g, digit, an_index(g, lanes)), v);
+        m->digit = digit;
+        if (an_uop_is_none(digit) || an_uop_is_none(rest)) return false;
+    }
+    return true;
+}
+
+/* What a part's range is for that element. */
+static bool part_digits(an_graph *g, tile *t)
+{
+    for (uint32_t k = 0; k < t->nparts; k++) {
+        part *p = &t->parts[k];
+        an_uop x = t->dims[p->dim].digit;
+        if (p->unit > 1) x = an_binary(g, AN_OP_FLOORDIV, x, an_index(g, p->unit));
+        if (p->unit * p->n < t->dims[p->dim].n) x = an_binary(g, AN_OP_FLOORMOD, x, an_index(g, p->n));
+        p->digit = x;
+        if (an_uop_is_none(x)) return false;
+    }
+    return true;
+}
+
+/* u with the tile's ranges replaced by the digits: an index that is affine in all of them as a sum over dimensions. */
+static an_status at_digits(const an_dag *d, const tile *t, bool affine, an_uop *u)
+{
+    an_graph *g = d->g;
+    an_range_sub subs[PARTS_MAX];
+    for (uint32_t k = 0; k < t->nparts; k++) {
+        const an_uop to = affine ? an_index(g, 0) : t->parts[k].digit;
+        subs[k] = (an_range_sub){d->ranges.data[t->parts[k].range], to, {AN_UOP_NONE, AN_UOP_NONE}, 0};
+    }
+    const an_status st = an_replace_ranges(g, u, 1, subs, t->nparts);
+    for (uint32_t k = 0; k < t->ndims && affine && !st; k++)
+        *u = an_idx_add(g, *u, an_idx_mul(g, t->dims[k].digit, an_index(g, t->dims[k].coef)));
+    return st ? st : an_uop_is_none(*u) ? AN_ERR_NOMEM : AN_OK;
+}
+
+static bool is_affine(const tile *t)
+{
+    for (uint32_t k = 0; k < t->ndims; k++)
+        if (t->dims[k].coef == AN_COEF_NONE) return false;
+    return true;
+}
+
+/* The load from workgroup memory that stands for the load u. */
+static an_uop stage(const an_dag *d, an_uop u, tile *t, uint32_t number, uint32_t id)
+{
+    an_graph *g = d->g;
+    const an_dtype dtype = an_uop_dtype(g, u);
+    const bool affine = is_affine(t), gated = an_uop_nsrc(g, u) > 2;
+    const dim *last = &t->dims[t->ndims - 1];
+    const bool wide = affine && last->coef == 1 && last->n % 4 == 0 && an_dtype_nbytes(dtype) <= 4 && !gated;
+    const int64_t lanes = wide ? 4 : 1;
+    const an_uop s = an_range(g, an_index(g, t->nelem / lanes), id, AN_RANGE_STAGE);
+    const an_uop v = wide ? an_range(g, an_index(g, lanes), id + 1, AN_RANGE_VECTOR) : an_index(g, 0);
+    lay_out(t);
+    if (an_uop_is_none(s) || an_uop_is_none(v) || !take_digits(g, t, s, v, lanes) || !part_digits(g, t)) return AN_UOP_NONE;
+    an_uop src[4] = {an_uop_src(g, u, 0), an_uop_src(g, u, 1), gated ? an_uop_src(g, u, 2) : AN_UOP_NONE};
+    if (at_digits(d, t, affine, &src[1]) || (gated && at_digits(d, t, false, &src[2]))) return AN_UOP_NONE;
+    const an_uop value = an_uop_new_full(g, AN_OP_LOAD, dtype, 1, src, gated ? 3 : 2, 0, 0);
+    an_uop to = an_index(g, 0), from = an_index(g, 0);
+    for (uint32_t k = 0; k < t->ndims; k++) to = an_idx_add(g, to, an_idx_mul(g, t->dims[k].digit, an_index(g, t->dims[k].stride)));
+    for (uint32_t k = 0; k < t->nparts; k++) {
+        const part *p = &t->parts[k];
+        from = an_idx_add(g, from, an_idx_mul(g, d->ranges.data[p->range], an_index(g, p->unit * t->dims[p->dim].stride)));
+    }
+    const an_uop local = an_local(g, dtype, (uint32_t)t->nlocal, number, NULL, 0);
+    const an_uop fill_src[3] = {local, to, value};
+    for (int k = 0; k < 3; k++)
+        if (an_uop_is_none(fill_src[k])) return AN_UOP_NONE;
+    const an_uop fill = an_uop_new_full(g, AN_OP_STORE, dtype, 1, fill_src, 3, 0, 0);
+    const an_uop bound[3] = {fill, s, v};
+    const an_uop ptr = an_uop_new_full(g, AN_OP_REDUCE, dtype, 1, bound, wide ? 3 : 2, AN_OP_BARRIER, 0);
+    return an_uop_is_none(ptr) || an_uop_is_none(from) ? AN_UOP_NONE : an_load(g, ptr, from, AN_UOP_NONE);
+}
+
+/* The LOCAL ranges that the load at i does not vary with: its value is the same for all threads along them. */
+static bool is_shared(const an_dag *d, size_t i)
+{
+    for (size_t r = 0; r < d->ranges.len; r++)
+        if (kind_at(d, r) == AN_RANGE_LOCAL && !an_rangeset_has(&d->deps[i], r)) return true;
+    return false;
+}
+
+an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, const char **why)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_dag d = {0};
+    an_nodemap map = {0};
+    an_uop_vec scratch = {0};
+    int64_t nbytes = 0;
+    uint32_t number = 0, id = 0;
+    size_t k = 0;
+    bool any = false;
+    *why = NULL;
+    an_status st = an_dag_init(&d, g, sink, 1);
+    if (st) goto done;
+    while (k < d.ranges.len && an_range_id(an_uop_arg(g, d.ranges.data[k])) != k_id) k++;
+    if (k == d.ranges.len || kind_at(&d, k) != AN_RANGE_REDUCE) {
+        *why = "there is no such reduction";
+        goto done;
+    }
+    id = an_range_id(an_uop_arg(g, d.ranges.data[d.ranges.len - 1])) + 1;
+    st = AN_ERR_NOMEM;
+    for (size_t i = 0; i < d.order.len; i++) {
+        const an_uop u = d.order.data[i];
+        an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
+        tile t;
+        if (an_uop_is_none(v)) goto done;
+        if (an_uop_op(g, u) == AN_OP_LOAD && an_uop_eq(u, v) && an_uop_op(g, an_uop_src(g, u, 0)) == AN_OP_PARAM &&
+            an_rangeset_has(&d.deps[i], k) && is_shared(&d, i) && number < AN_LOCALS_MAX && plan_tile(&d, i, k, &t)) {
+            v = stage(&d, u, &t, number, id);
+            if (an_uop_is_none(v)) goto done;
+            nbytes += t.nlocal * (an_dtype_nbytes(an_uop_dtype(g, u)) == 8 ? 8 : 4);
+            number++;
+            id += 2;
+            any = true;
+        }
+        if (!an_nodemap_set(&map, ctx, u, v)) goto done;
+    }
+    st = AN_OK;
+    if (!any)
+        *why = "no thread reads there what another one reads";
+    else if (nbytes > nbytes_max)
+        *why = "the tiles would be larger than that";
+    else
+        *sink = an_nodemap_get(&map, *sink);
+done:
+    if (st && an_ctx_status(ctx)) st = an_ctx_status(ctx);
+    an_nodemap_fini(&map, ctx);
+    an_vec_fini(ctx, &scratch);
+    an_dag_fini(&d);
+    return st;
+}
+
+/* --- a reduction of no round number ------------------------------------------------------------- */
+
+/* Is the value 0 wherever the loads that vary with range r are? A product of such loads is. */
+static bool vanishes(const an_dag *d, an_uop value, size_t r)
+{
+    an_graph *g = d->g;
+    an_uop factor[2] = {value, AN_UOP_NONE};
+    if (an_uop_op(g, value) == AN_OP_MUL) factor[0] = an_uop_src(g, value, 0), factor[1] = an_uop_src(g, value, 1);
+    for (int i = 0; i < 2 && !an_uop_is_none(factor[i]); i++) {
+        an_uop x = factor[i];
+        if (an_uop_op(g, x) == AN_OP_CAST) x = an_uop_src(g, x, 0);
+        if (an_uop_op(g, x) != AN_OP_LOAD || !an_rangeset_has(an_dag_deps(d, x), r)) return false;
+    }
+    return true;
+}
+
+an_status an_gpu_fill(an_graph *g, an_uop *sink, uint32_t k_id, int64_t amount, const char **why)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_dag d = {0};
+    an_nodemap map = {0};
+    an_uop_vec scratch = {0};
+    size_t k = 0;
+    *why = NULL;
+    an_status st = an_dag_init(&d, g, sink, 1);
+    if (st) goto done;
+    while (k < d.ranges.len && an_range_id(an_uop_arg(g, d.ranges.data[k])) != k_id) k++;
+    const int64_t n = k < d.ranges.len ? an_range_bound(g, d.ranges.data[k]) : -1;
+    if (n < 1 || kind_at(&d, k) != AN_RANGE_REDUCE || amount < 2) {
+        *why = "there is no such reduction of a constant number of elements";
+        goto done;
+    }
+    for (size_t i = 0; i < d.order.len && !*why; i++) {
+        const an_uop u = d.order.data[i];
+        bool binds = false;
+        for (uint32_t s = 1; an_uop_op(g, u) == AN_OP_REDUCE && s < an_uop_nsrc(g, u); s++)
+            binds = binds || an_uop_eq(an_uop_src(g, u, s), d.ranges.data[k]);
+        if (binds && (an_reduce_op(an_uop_arg(g, u)) != AN_OP_ADD || !vanishes(&d, an_uop_src(g, u, 0), k)))
+            *why = "only a sum of loads, or of products of two, can be filled up with zeros";
+    }
+    if (*why) goto done;
+    const an_uop full = an_range(g, an_index(g, (n + amount - 1) / amount * amount), k_id, AN_RANGE_REDUCE);
+    const an_uop valid = an_binary(g, AN_OP_CMPLT, full, an_index(g, n));
+    st = AN_ERR_NOMEM;
+    if (an_uop_is_none(full) || an_uop_is_none(valid)) goto done;
+    const an_range_sub sub = {d.ranges.data[k], full, {full, AN_UOP_NONE}, 1};
+    for (size_t i = 0; i < d.order.len; i++) {
+        const an_uop u = d.order.data[i];
+        an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
+        if (!an_uop_is_none(v) && an_uop_op(g, u) == AN_OP_LOAD && an_rangeset_has(&d.deps[i], k)) {
+            const bool gated = an_uop_nsrc(g, v) > 2;
+            const an_uop gate = gated ? an_binary(g, AN_OP_AND, an_uop_src(g, v, 2), valid) : valid;
+            v = an_uop_is_none(gate) ? gate : an_load(g, an_uop_src(g, v, 0), an_uop_src(g, v, 1), gate);
+        }
+        if (an_uop_is_none(v) || !an_nodemap_set(&map, ctx, u, v)) goto done;
+    }
+    an_uop now = an_nodemap_get(&map, *sink);
+    st = an_replace_ranges(g, &now, 1, &sub, 1);
+    if (!st) *sink = now;
+done:
+    if (st && an_ctx_status(ctx)) st = an_ctx_status(ctx);
+    an_nodemap_fini(&map, ctx);
+    an_vec_fini(ctx, &scratch);
+    an_dag_fini(&d);
+    return st;
+}
+
+/* --- what is left -------------------------------------------------------------------------------- */
+
+/* The LOOP ranges of a store, outer first. */
+static uint32_t loops_of(const an_dag *d, an_uop store, size_t *out, uint32_t max)
+{
+    uint32_t n = 0;
+    for (size_t r = 0; r < d->ranges.len; r++)
+        if (an_rangeset_has(an_dag_deps(d, store), r) && kind_at(d, r) == AN_RANGE_LOOP && n < max) out[n++] = r;
+    return n;
+}
+
+an_status an_pass_global(an_graph *g, an_uop *sink)
+{
+    enum { LOOPS_MAX = 12 };
+    an_dag d = {0};
+    an_rangeset global = {0};
+    an_range_sub subs[AN_RANGES_MAX];
+    size_t n = 0;
+    an_status st = an_dag_init(&d, g, sink, 1);
+    if (st) goto done;
+    bool marked = false, reduces = false;
+    for (size_t i = 0; i < d.order.len; i++) reduces = reduces || an_uop_op(g, d.order.data[i]) == AN_OP_REDUCE;
+    for (size_t r = 0; r < d.ranges.len; r++) marked = marked || kind_at(&d, r) == AN_RANGE_GLOBAL;
+    const uint32_t nstores = an_uop_nsrc(g, *sink);
+    for (uint32_t a = 0; a < nstores && !marked; a++) {
+        size_t mine[LOOPS_MAX], other[LOOPS_MAX];
+        uint32_t len = loops_of(&d, an_uop_src(g, *sink, a), mine, LOOPS_MAX);
+        if (len == 0 && reduces) { /* every thread would run a reduction that one of them stores */
+            global = (an_rangeset){0};
+            break;
+        }
+        for (uint32_t b = 0; b < nstores; b++) { /* what those that share the outermost loop share */
+            const uint32_t m = loops_of(&d, an_uop_src(g, *sink, b), other, LOOPS_MAX);
+            uint32_t same = 0;
+            while (same < m && same < len && mine[same] == other[same]) same++;
+            if (same && same < len) len = same;
+        }
+        for (uint32_t k = 0; k < len; k++) an_rangeset_add(&global, mine[k]);
+    }
+    for (size_t r = 0; r < d.ranges.len && !st; r++) {
+        if (!an_rangeset_has(&global, r)) continue;
+        const an_uop from = d.ranges.data[r];
+        const an_uop to = an_range(g, an_uop_src(g, from, 0), an_range_id(an_uop_arg(g, from)), AN_RANGE_GLOBAL);
+        if (an_uop_is_none(to)) st = AN_ERR_NOMEM;
+        subs[n++] = (an_range_sub){from, to, {to, AN_UOP_NONE}, 1};
+    }
+    if (!st && n) st = an_replace_ranges(g, sink, 1, subs, n);
+done:
+    an_dag_fini(&d);
+    return st;
+}

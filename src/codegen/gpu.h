@@ -1,0 +1,30 @@
+/* gpu.h - transforms and heuristics for GPUs: see gpu.c and gpu_choose.c. For src/codegen only. */
+#ifndef AN_CODEGEN_GPU_H
+#define AN_CODEGEN_GPU_H
+
+#include "codegen/opt.h"
+#include "codegen/pass.h"
+
+/* The same range, of another kind, at another place in the nest: GLOBAL ranges have ids from 1, LOCAL ones from 32; both are
+ * below all others. */
+enum { AN_GPU_GLOBAL_ID = 1, AN_GPU_LOCAL_ID = 32 };
+an_status an_gpu_mark(an_graph *g, an_uop *sink, an_uop range, an_range_kind kind, uint32_t id);
+
+/* TILE: what varies with REDUCE range k and is read by several threads goes through workgroup memory, the ranges inside k at
+ * once. *why: the reason not to. */
+an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, const char **why);
+
+/* FILL: REDUCE range k up to a multiple of amount; what lies beyond adds nothing. */
+an_status an_gpu_fill(an_graph *g, an_uop *sink, uint32_t k_id, int64_t amount, const char **why);
+
+/* The heuristics: gpu_choose.c. */
+an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list);
+
+/* levels.c: the order of straight-line code with many sums. */
+an_status an_linear_levels(an_graph *g, an_uop_vec *linear);
+/* quads.c: scalar loads of neighbours become loads of four. */
+an_status an_pass_quads(an_graph *g, an_uop *sink);
+/* The outer loops of stores become GLOBAL ranges, unless there are some. */
+an_status an_pass_global(an_graph *g, an_uop *sink);
+
+#endif
