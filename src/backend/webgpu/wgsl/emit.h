@@ -131,6 +131,5 @@ extern const wgsl_function wgsl_math[], wgsl_fma_by_hand[], wgsl_fma_built_in[],
 
 /* prelude.c: appends the functions that body calls, with those they call. */
 void wgsl_prelude(wgsl_emit *e, const char *body, an_str *out);
-extern const char wgsl_fma_by_hand[]; /* an_fma where fma() rounds twice: math.c */
 
 #endif
