@@ -2,7 +2,8 @@
  *
  * The outermost loop of a store is the first range it varies with. Its iterations store different elements and read none that
  * another one stores, so any of them can run at the same time; the order of sums does not change. A kernel that has
- * something outside such loops (a sum that all elements need) or too little work stays as it is. */
+ * something outside such loops (a sum that all elements need) or too little work stays as it is. Scratch is each thread's own:
+ * what fills it outside of those loops is done by every thread, in full. */
 #include "codegen/dag.h"
 #include "codegen/pass.h"
 
@@ -26,13 +27,15 @@ static double work(const an_dag *d)
     return sum;
 }
 
-/* The outermost ranges of the stores; false where something runs outside of them. */
+/* The outermost ranges of the stores to buffers; false where something runs outside of them. */
 static bool outermost(const an_dag *d, an_uop sink, an_rangeset *out)
 {
     *out = (an_rangeset){0};
     for (uint32_t i = 0; i < an_uop_nsrc(d->g, sink); i++) {
-        const an_rangeset *deps = an_dag_deps(d, an_uop_src(d->g, sink, i));
+        const an_uop store = an_uop_src(d->g, sink, i);
+        const an_rangeset *deps = an_dag_deps(d, store);
         size_t r = 0;
+        if (an_uop_op(d->g, an_uop_src(d->g, store, 0)) == AN_OP_LOCAL) continue;
         while (r < d->ranges.len && !an_rangeset_has(deps, r)) r++;
         if (r == d->ranges.len) return false;
         const an_range_kind kind = an_range_kind_of(an_uop_arg(d->g, d->ranges.data[r]));
