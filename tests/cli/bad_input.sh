@@ -123,7 +123,7 @@ accept "of SYNTHETIC data: no real images" train mlp --steps 1
 check "falling back to synthetic data is not said at once" grep -q "training on SYNTHETIC data instead" "$dir/err"
 accept '"synthetic": true' train mlp --steps 1 --json
 unset ANNEAL_TEST_HTTP ANNEAL_MIRROR ANNEAL_TEST_ROOT
-files() { [ -z "$(find "$dir/cache" -type f 2>/dev/null)" ]; }
+files() { [ -z "$(find "$dir/cache" -type f ! -path '*/kernels/*' ! -path '*/schedules/*' 2>/dev/null)" ]; } # what was compiled is kept
 check "a failed download leaves files in the cache" files
 
 # --- the output ---------------------------------------------------------------------------------------------------

@@ -102,6 +102,33 @@ static void every_device_draws_the_same_numbers(an_test *t)
     for (int i = 0; i < 42; i++) CHECK_NEAR(t, other[i], first[i], i >= 7 && i < 14 ? 1e-12 : 0);
 }
 
+/* What a checkpoint needs: the states written back, the draws are those that came after they were read. */
+static void a_stream_goes_on_from_its_states(an_test *t)
+{
+    an_graph *g = graph_on(t, "interp");
+    an_rng *rng = an_rng_from_seed(g, 7);
+    CHECK_EQ(t, an_rng_count(rng), 0);
+    CHECK_EQ(t, an_rng_count(NULL), 0);
+    CHECK(t, an_rng_state(rng, 0) == NULL && an_rng_state(NULL, 0) == NULL);
+    an_tensor *x = an_uniform(rng, AN_F32, AN_DIMS(5), 0, 1), *writes[2] = {x, an_rng_state(rng, 0)};
+    CHECK_EQ(t, an_rng_count(rng), 1);
+    CHECK(t, writes[1] != NULL && an_rng_state(rng, 1) == NULL);
+    an_plan *plan = NULL;
+    uint32_t state[3];
+    float values[3][5];
+    CHECK_OK(t, an_plan_create(g, writes, 2, NULL, &plan));
+    for (int run = 0; run < 3; run++) {
+        if (run == 1) CHECK_OK(t, an_tensor_read(an_rng_state(rng, 0), state, sizeof state));
+        if (run == 2) CHECK_OK(t, an_tensor_write(an_rng_state(rng, 0), state, sizeof state));
+        CHECK_OK(t, an_plan_run(plan));
+        CHECK_OK(t, an_tensor_read(x, values[run], sizeof values[run]));
+    }
+    CHECK(t, memcmp(values[0], values[1], sizeof values[0]) != 0);
+    CHECK(t, memcmp(values[1], values[2], sizeof values[0]) == 0);
+    an_plan_destroy(plan);
+    an_graph_destroy(g);
+}
+
 static void seeds_and_draws_differ(an_test *t)
 {
     an_graph *g = graph_on(t, "interp");
@@ -274,6 +301,6 @@ static void the_graph_of_a_draw_is_what_runs(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(threefry_gives_the_published_vectors), AN_CASE(a_draw_is_what_the_header_says),
-             AN_CASE(every_device_draws_the_same_numbers), AN_CASE(seeds_and_draws_differ),
+             AN_CASE(every_device_draws_the_same_numbers), AN_CASE(seeds_and_draws_differ), AN_CASE(a_stream_goes_on_from_its_states),
              AN_CASE(a_plan_draws_fresh_numbers_and_a_draw_is_drawn_once), AN_CASE(distributions_are_what_they_say),
              AN_CASE(a_permutation_has_every_number_once_and_any_order), AN_CASE(the_graph_of_a_draw_is_what_runs))
