@@ -40,8 +40,8 @@ an_tensor *an_attention(an_tensor *q, an_tensor *k, an_tensor *v, const an_atten
         v = an_unsqueeze(v, 2);
     }
     an_tensor *scores = an_mul_scalar(an_matmul(q, an_transpose(k, -2, -1)), scale); /* (.., rows, cols) */
-    if (d->mask) scores = an_where(d->mask, scores, an_full_like(scores, -INFINITY));
-    if (d->causal && rows > 1) scores = an_where(causal_mask(g, rows, cols), scores, an_full_like(scores, -INFINITY));
+    if (d->mask) scores = an_where(d->mask, scores, an_full_like(scores, (double)-INFINITY));
+    if (d->causal && rows > 1) scores = an_where(causal_mask(g, rows, cols), scores, an_full_like(scores, (double)-INFINITY));
     an_tensor *p = an_softmax(scores, -1);
     if (d->rng && d->dropout > 0.0) p = an_dropout(d->rng, p, d->dropout);
     an_tensor *y = an_matmul(p, v);

@@ -87,13 +87,14 @@ static an_status fit(an_plan *p, const an_cost *cost, an_trace *trace)
 {
     an_ctx *ctx = an_graph_ctx(p->user);
     const an_settings settings = an_ctx_settings(ctx);
+    const size_t budget = (size_t)settings.memory_budget == settings.memory_budget ? (size_t)settings.memory_budget : SIZE_MAX;
     an_uop_vec fixed = {0};
     an_status st = AN_OK;
     if (settings.no_reuse) return AN_OK;
     for (size_t i = 0; i < p->bound.len && !st; i++)
         if (!an_vec_push(ctx, &fixed, p->bound.data[i].mine)) st = AN_ERR_NOMEM;
     if (!st)
-        st = an_schedule_fit(p->graph, &p->schedule, fixed.data, fixed.len, cost, AN_PLACE_ALIGN, settings.memory_budget, &p->nbytes_unplanned,
+        st = an_schedule_fit(p->graph, &p->schedule, fixed.data, fixed.len, cost, AN_PLACE_ALIGN, budget, &p->nbytes_unplanned,
                              trace);
     an_vec_fini(ctx, &fixed);
     return st;

@@ -76,7 +76,7 @@ static double product(const float *x, size_t n, size_t a, size_t b)
 
 static double nearest(const float *x, const float *real, size_t nreal)
 {
-    double least = INFINITY;
+    double least = (double)INFINITY;
     for (size_t r = 0; r < nreal; r++) {
         double d = 0;
         for (size_t k = 0; k < PIXELS; k++) d += ((double)x[k] - (double)real[r * PIXELS + k]) * ((double)x[k] - (double)real[r * PIXELS + k]);

@@ -150,7 +150,7 @@ static an_tensor *inner(an_tensor *a, an_tensor *b)
 
 static double item(an_test *t, an_tensor *x)
 {
-    double v = NAN;
+    double v = (double)NAN;
     CHECK_OK(t, an_item_f64(x, &v));
     return v;
 }
