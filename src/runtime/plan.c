@@ -287,7 +287,7 @@ an_status an_plan_build(an_graph *g, an_uop *uops, size_t n, an_trace *trace, an
     if (st) goto done;
     p->nreads = p->bound.len;
     an_cost cost = an_cost_for(backend_of(p));
-    cost.vector_nbytes = ((const an_device_base *)p->device)->vector_nbytes;
+    cost.vector_nbytes = ((const an_device_base *)p->device)->gpu_threads ? 0 : ((const an_device_base *)p->device)->vector_nbytes;
     cost.scratch_nbytes = ((const an_device_base *)p->device)->scratch_nbytes;
     cost.no_fuse = an_ctx_settings(ctx).no_fuse;
     const uint32_t max_buffers = ((const an_device_base *)p->device)->max_buffers;
