@@ -59,6 +59,7 @@ typedef struct an_device_base {
      * keep it busy, and whether its compiler is so slow that loops are better not written out. */
     uint32_t gpu_threads, gpu_local_nbytes, gpu_units;
     bool gpu_small_code;
+    uint64_t identity;      /* of what decides how fast code is there: processor or adapter, features, driver; 0: unknown */
 } an_device_base;
 typedef struct an_buffer_base {
     an_device *device;

@@ -33,6 +33,7 @@ typedef enum an_ctx_slot_id {
     AN_SLOT_PROGRAMS, /* runtime: compiled kernels by key */
     AN_SLOT_SCHEDULES, /* runtime: schedules by key */
     AN_SLOT_PROFILE,  /* runtime: the record of a profile; its owner's */
+    AN_SLOT_WINNERS,  /* runtime: the winners of searches */
     AN_SLOT_SETTINGS, /* knobs that change output (settings.h) */
     AN_SLOT_COUNT
 } an_ctx_slot_id;

@@ -15,6 +15,7 @@ static void kernel_destroy(an_ctx *ctx, an_cached_kernel *k)
         ((const an_device_base *)p->device)->backend->program_destroy(k->program);
     }
     an_vec_fini(ctx, &k->linear);
+    an_vec_fini(ctx, &k->list);
     an_graph_destroy(k->graph);
     an_mem_free(ctx, k, sizeof *k);
 }
@@ -124,8 +125,16 @@ done:
 
 an_status an_cached_kernel_lower(an_cached_kernel *k, an_trace *trace)
 {
+    an_ctx *ctx = an_graph_ctx(k->graph);
     if (k->linear.len) return AN_OK;
-    const an_status st = an_codegen(k->graph, k->kernel.sink, &k->opts, trace, &k->linear);
+    const bool had_error = an_ctx_status(ctx) != AN_OK;
+    an_status st = an_codegen(k->graph, k->kernel.sink, &k->opts, trace, &k->linear);
+    if (st == AN_ERR_ARG && k->opts.by_hand && !had_error) {
+        an_warn(ctx, "kernel %s: %s; the list of opts is not used", k->kernel.name, an_ctx_error(ctx));
+        an_ctx_clear_error(ctx);
+        k->opts.by_hand = false;
+        st = an_codegen(k->graph, k->kernel.sink, &k->opts, trace, &k->linear);
+    }
     k->kernel.linear = k->linear.data;
     k->kernel.nlinear = k->linear.len;
     return st;
@@ -173,6 +182,61 @@ static an_status fill(an_ctx *ctx, cache *c, size_t from, an_device *dev, an_tra
     return st;
 }
 
+static an_cached_kernel *find(const cache *c, an_key key)
+{
+    for (size_t k = 0; k < c->kernels.len; k++)
+        if (an_key_eq(c->kernels.data[k]->key, key)) return c->kernels.data[k];
+    return NULL;
+}
+
+/* Gives a new kernel the list that a search found, and a key with it. */
+static an_status tune(an_graph *g, const an_call *call, an_device *dev, an_cached_kernel *k)
+{
+    bool found = false;
+    an_status st = an_tune(g, call, dev, k, &k->list, &found);
+    if (st || !found) return st;
+    k->opts.by_hand = true;
+    k->opts.list = k->list.data;
+    k->opts.nlist = k->list.len;
+    k->key = an_key_mix(k->key, k->list.len + 1);
+    for (size_t i = 0; i < k->list.len; i++) {
+        const an_opt o = k->list.data[i];
+        k->key = an_key_mix(an_key_mix(k->key, (uint64_t)o.kind << 32 | o.range), (uint64_t)o.amount);
+    }
+    k->kernel.key_lo = k->key.lo;
+    k->kernel.key_hi = k->key.hi;
+    return AN_OK;
+}
+
+/* The kernel of a call, from the cache or new in it; *is_new. */
+static an_status get_one(an_graph *g, const an_call *call, an_device *dev, const an_codegen_opts *opts, cache *c, an_cached_kernel **out,
+                         bool *is_new)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_key key = {0};
+    an_status st = key_of(g, call, dev, opts, &key);
+    if (st) return st;
+    const bool searches = an_ctx_settings(ctx).beam_width > 0 && !opts->no_opt;
+    *is_new = false;
+    *out = searches ? NULL : find(c, key);
+    if (*out) return AN_OK;
+    an_cached_kernel *k = NULL;
+    st = make(g, call, key, opts, &k);
+    if (!st && searches) st = tune(g, call, dev, k);
+    *out = !st && searches ? find(c, k->key) : NULL;
+    if (!st && !*out) {
+        if (an_vec_push(ctx, &c->kernels, k)) {
+            *out = k;
+            k = NULL;
+            *is_new = true;
+        } else {
+            st = AN_ERR_NOMEM;
+        }
+    }
+    kernel_destroy(ctx, k);
+    return st;
+}
+
 an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *calls, an_trace *trace,
                           an_cached_kernel **out, bool *reused, double *codegen_s, double *compile_s)
 {
@@ -187,17 +251,10 @@ an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *cal
     an_status st = AN_OK;
     const double t = an_clock();
     for (size_t i = 0; i < calls->len && !st; i++) {
-        an_key key = {0};
-        st = key_of(g, &calls->data[i], device, &opts, &key);
+        bool is_new = false;
         out[i] = NULL;
-        for (size_t k = 0; k < c->kernels.len && !out[i]; k++)
-            if (an_key_eq(c->kernels.data[k]->key, key)) out[i] = c->kernels.data[k];
-        reused[i] = out[i] != NULL;
-        if (st || out[i]) continue;
-        if (!an_vec_reserve(ctx, &c->kernels, 1)) st = AN_ERR_NOMEM;
-        if (!st) st = make(g, &calls->data[i], key, &opts, &out[i]);
-        if (st) break;
-        c->kernels.data[c->kernels.len++] = out[i];
+        st = get_one(g, &calls->data[i], device, &opts, c, &out[i], &is_new);
+        reused[i] = !is_new;
     }
     *codegen_s = an_clock() - t;
     *compile_s = 0;

@@ -3,7 +3,7 @@
 #define AN_RUNTIME_STATE_H
 
 #include "base/idmap.h"
-#include "codegen/codegen.h"
+#include "codegen/opt.h"
 #include "runtime/runtime.h"
 #include <anneal/profile.h>
 #include <anneal/settings.h>
@@ -78,7 +78,8 @@ an_status an_version_walk(an_graph *g, an_runtime *rt, const an_uop *roots, size
 typedef struct an_cached_kernel {
     an_key key;
     an_graph *graph; /* owns the nodes of kernel */
-    an_codegen_opts opts; /* of its codegen */
+    an_codegen_opts opts; /* of its codegen; opts.list is list */
+    an_opt_vec list;
     an_uop_vec linear; /* empty until lowered */
     an_kernel kernel;
     an_program *program; /* NULL until there is one */
@@ -105,6 +106,9 @@ void an_profile_cut(an_profile *p); /* something could not be recorded */
 
 /* Every field of the settings into a key. */
 an_key an_settings_mix(an_key key, const an_settings *s);
+/* tune.c: the list of opts for a kernel that is not lowered, by the winners on disk or a search; *found false: the heuristics
+ * decide. key is the kernel's with all knobs, call where its buffers' sizes are. Errors: AN_ERR_NOMEM, AN_ERR_DEVICE. */
+an_status an_tune(an_graph *g, const an_call *call, an_device *dev, const an_cached_kernel *k, an_opt_vec *list, bool *found);
 
 double an_clock(void); /* seconds, monotonic */
 

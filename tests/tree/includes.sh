@@ -4,7 +4,7 @@
 set -u
 cd "$1" || exit 2
 find src include apps models examples tools -name '*.[ch]' -o -name '*.def' -o -name '*.upat' | sort | awk '
-BEGIN { n = split("base ir rewrite autodiff schedule codegen backend runtime tensor nn io", order, " ")
+BEGIN { n = split("base ir rewrite autodiff schedule codegen backend search runtime tensor nn io", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = i; bad = 0; seen = 0 }
 { file = $0
   while ((getline line < file) > 0) {

@@ -76,6 +76,7 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
     }
     d->base.vector_nbytes = d->host.vector_nbytes;
     d->base.scratch_nbytes = SCRATCH_NBYTES;
+    d->base.identity = an_hash_bytes(an_hash_bytes(1, d->host.cpu, strlen(d->host.cpu)), d->host.features, strlen(d->host.features));
     if (d->base.threads > 1) st = cpu_pool_create(ctx, d->base.threads, &d->pool);
     if (st) {
         device_close((an_device *)d);
