@@ -255,7 +255,9 @@ static an_status describe(an_ctx *ctx, const char *path, const an_array_view *ar
         for (uint32_t k = 0; k < a->rank; k++) json_array_append_new(shape, json_integer(a->dims[k]));
         json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets", (json_int_t)*offset,
                                  (json_int_t)(*offset + a->nbytes));
-        if (json_object_get(header, a->name) || json_object_set_new(header, a->name, info))
+        const bool twice = json_object_get(header, a->name) != NULL;
+        if (twice) json_decref(info);
+        if (twice || json_object_set_new(header, a->name, info)) /* takes info, also where it fails */
             return an_fail(ctx, AN_ERR_ARG, "%s: the name '%s' stands twice or is no UTF-8", path, a->name);
         *offset += a->nbytes;
     }
