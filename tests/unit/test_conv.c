@@ -82,7 +82,7 @@ static void check_case(an_test *t, const char *device, int number, FILE *file, c
 static void convolutions_and_their_gradients_are_pytorchs(an_test *t)
 {
     size_t ndevices = 0;
-    const an_backend *const *backends = an_backends(&ndevices);
+    const an_backend *const *backends = an_test_backends(&ndevices);
     for (size_t d = 0; d < ndevices; d++) {
         FILE *file = fopen("tests/golden/image/conv.txt", "r");
         char head[256];

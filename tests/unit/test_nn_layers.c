@@ -155,7 +155,7 @@ static subject set_up(an_test *t, an_graph *g, const golden *c)
 static void layers_follow_pytorch_forward_and_backward(an_test *t)
 {
     size_t ndevices = 0;
-    const an_backend *const *backends = an_backends(&ndevices);
+    const an_backend *const *backends = an_test_backends(&ndevices);
     for (size_t d = 0; d < ndevices; d++) {
         if (strcmp(backends[d]->name, "cpu") != 0 && strcmp(backends[d]->name, "interp") != 0) continue;
         for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {

@@ -161,7 +161,7 @@ static void the_next_process_schedules_nothing(an_test *t)
 static void another_shape_or_device_is_another_key(an_test *t)
 {
     size_t n = 0;
-    const an_backend *const *all = an_backends(&n);
+    const an_backend *const *all = an_test_backends(&n);
     const an_key a = key_of(t, "interp", HIDDEN);
     CHECK(t, !an_key_eq(a, key_of(t, "interp", HIDDEN + 1)));
     for (size_t i = 0; i < n; i++)
