@@ -11,16 +11,6 @@ static const model_preset presets[] = {
     {.name = "cpu", .values = {[MODEL_BATCH] = 64, [MODEL_EPOCHS] = 5, [HIDDEN] = 128}},
 };
 
-static an_module *net(an_init *init, an_rng *rng, const model_options *o)
-{
-    (void)rng;
-    an_graph *g = init->graph;
-    const int64_t hidden = model_size(o, HIDDEN);
-    return an_nn_sequential(g, AN_MODULES(an_nn_linear(init, 784, hidden, NULL), /* (batch, 784) -> (batch, hidden) */
-                                          an_nn_function(g, "relu", an_relu),
-                                          an_nn_linear(init, hidden, 10, NULL))); /* -> (batch, 10) */
-}
-
 const model model_dynmlp = {
     .name = "dynmlp",
     .title = "mlp over batches of any size, compiled once",
@@ -37,6 +27,6 @@ const model model_dynmlp = {
     .nvalues = 1,
     .presets = presets,
     .npresets = 1,
-    .net = net,
+    .net = model_mlp_net,
     .build = model_build_classifier,
 };

@@ -11,7 +11,7 @@ static const model_preset presets[] = {
     {.name = "cpu", .values = {[MODEL_BATCH] = 64, [MODEL_EPOCHS] = 5, [HIDDEN] = 128}},
 };
 
-static an_module *net(an_init *init, an_rng *rng, const model_options *o)
+an_module *model_mlp_net(an_init *init, an_rng *rng, const model_options *o)
 {
     (void)rng;
     an_graph *g = init->graph;
@@ -35,6 +35,6 @@ const model model_mlp = {
     .nvalues = 1,
     .presets = presets,
     .npresets = 1,
-    .net = net,
+    .net = model_mlp_net,
     .build = model_build_classifier,
 };

@@ -129,6 +129,9 @@ an_status model_plan(const model_graphs *graphs, an_trace *trace, an_plan **out)
 
 /* --- for the files of models --------------------------------------------------------------------- */
 
+/* mlp's network, which dynmlp trains too; its width is the first of their own options. */
+an_module *model_mlp_net(an_init *init, an_rng *rng, const model_options *options);
+
 /* A classifier of images: net(x), x f32 (batch, features), gives logits (batch, classes); cross-entropy. */
 an_status model_build_classifier(const model *m, an_graph *g, const model_options *options, model_graphs *out);
 /* logits (batch, context, vocab) and targets (batch, context) -> the mean over all tokens, f32. */

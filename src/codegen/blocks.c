@@ -30,61 +30,6 @@ static bool is_symbolic(const an_graph *g, an_uop range)
     return an_range_bound(g, range) < 0 && (kind == AN_RANGE_LOOP || kind == AN_RANGE_REDUCE);
 }
 
-static bool binds(const an_graph *g, an_uop u, an_uop range)
-{
-    for (uint32_t s = 1; an_uop_op(g, u) == AN_OP_REDUCE && s < an_uop_nsrc(g, u); s++)
-        if (an_uop_eq(an_uop_src(g, u, s), range)) return true;
-    return false;
-}
-
-/* Each REDUCE that binds the range becomes one for each of subs, joined; each store that varies with it, where it is a LOOP, one for
- * each. */
-static an_status in_parts(an_dag *d, an_uop *sink, size_t r, const an_range_sub *subs, size_t nsubs)
-{
-    an_graph *g = d->g;
-    an_ctx *ctx = an_graph_ctx(g);
-    const an_uop range = d->ranges.data[r];
-    an_uop_vec scratch = {0}, stores = {0};
-    an_nodemap map = {0};
-    an_status st = AN_ERR_NOMEM;
-    for (size_t i = 0; i < d->order.len; i++) {
-        const an_uop u = d->order.data[i];
-        an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
-        if (an_uop_is_none(v)) goto done;
-        if (binds(g, u, range)) {
-            const an_uop whole = v;
-            for (size_t k = 0; k < nsubs; k++) {
-                an_uop part = whole;
-                st = an_replace_ranges(g, &part, 1, &subs[k], 1);
-                if (st) goto done;
-                v = k == 0 ? part : an_binary(g, an_reduce_op(an_uop_arg(g, u)), v, part);
-            }
-            st = AN_ERR_NOMEM;
-        } else if (an_uop_op(g, u) == AN_OP_SINK && an_range_kind_of(an_uop_arg(g, range)) == AN_RANGE_LOOP) {
-            for (uint32_t s = 0; s < an_uop_nsrc(g, v); s++) {
-                const bool varies = an_rangeset_has(an_dag_deps(d, an_uop_src(g, u, s)), r);
-                for (size_t k = 0; k < (varies ? nsubs : 1); k++) {
-                    an_uop part = an_uop_src(g, v, s);
-                    if (varies) st = an_replace_ranges(g, &part, 1, &subs[k], 1);
-                    if (varies && st) goto done;
-                    st = AN_ERR_NOMEM;
-                    if (!an_vec_push(ctx, &stores, part)) goto done;
-                }
-            }
-            v = an_sink(g, stores.data, (uint32_t)stores.len);
-        }
-        if (an_uop_is_none(v) || !an_nodemap_set(&map, ctx, u, v)) goto done;
-    }
-    *sink = an_nodemap_get(&map, *sink);
-    st = AN_OK;
-done:
-    if (st && an_ctx_status(ctx)) st = an_ctx_status(ctx);
-    an_nodemap_fini(&map, ctx);
-    an_vec_fini(ctx, &scratch);
-    an_vec_fini(ctx, &stores);
-    return st;
-}
-
 /* The range in blocks of size. *rest: the id of the range over what is left, 0 where nothing is. */
 static an_status in_blocks(an_dag *d, an_uop *sink, size_t r, int64_t size, uint32_t *rest)
 {
@@ -105,7 +50,7 @@ static an_status in_blocks(an_dag *d, an_uop *sink, size_t r, int64_t size, uint
     if (an_uop_is_none(at) || an_uop_is_none(behind)) return an_cg_failed(g);
     const bool whole = an_uop_is_int(g, left, 0);
     *rest = whole ? 0 : rest_id;
-    return whole ? an_replace_ranges(g, sink, 1, subs, 1) : in_parts(d, sink, r, subs, 2);
+    return whole ? an_replace_ranges(g, sink, 1, subs, 1) : an_opt_in_parts(d, sink, r, subs, 2);
 }
 
 /* --- cuts: a reshape was stored flat -------------------------------------------------------------------------------- */

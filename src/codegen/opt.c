@@ -77,9 +77,7 @@ static an_status split_inner(an_dag *d, an_uop *sink, size_t r, int64_t n, int64
     return an_replace_ranges(g, sink, 1, &sub, 1);
 }
 
-/* Every REDUCE that binds the range becomes one for each of subs, joined; where it is a LOOP range, every store that varies
- * with it one for each. */
-static an_status in_parts(an_dag *d, an_uop *sink, size_t r, const an_range_sub *subs, size_t nsubs)
+an_status an_opt_in_parts(an_dag *d, an_uop *sink, size_t r, const an_range_sub *subs, size_t nsubs)
 {
     an_graph *g = d->g;
     an_ctx *ctx = an_graph_ctx(g);
@@ -141,7 +139,7 @@ static an_status split_tail(an_dag *d, an_uop *sink, size_t r, int64_t n, int64_
     const an_uop at_tail = an_idx_add(g, tail, an_index(g, amount));
     const an_range_sub subs[2] = {sub_of(range, head, head, AN_UOP_NONE), sub_of(range, at_tail, tail, AN_UOP_NONE)};
     if (an_uop_is_none(head) || an_uop_is_none(at_tail)) return AN_ERR_NOMEM;
-    return in_parts(d, sink, r, subs, 2);
+    return an_opt_in_parts(d, sink, r, subs, 2);
 }
 
 /* Partial results: element c of each block of amount goes to the c-th accumulator. */
@@ -158,7 +156,7 @@ static an_status group(an_dag *d, an_uop *sink, size_t r, int64_t n, int64_t amo
         if (an_uop_is_none(at)) return AN_ERR_NOMEM;
         subs[c] = sub_of(range, at, outer, AN_UOP_NONE);
     }
-    return in_parts(d, sink, r, subs, (size_t)amount);
+    return an_opt_in_parts(d, sink, r, subs, (size_t)amount);
 }
 
 /* r = min(outer * amount, n - amount) + inner. */

@@ -42,6 +42,11 @@ uint32_t an_opt_new_id(const an_dag *d, an_opt opt);
  * Errors: AN_ERR_NOMEM, AN_ERR_LIMIT. */
 an_status an_opt_apply(an_graph *g, an_uop *sink, an_opt opt, const char **why);
 
+/* Every REDUCE that binds the range becomes one for each of subs, joined; where it is a LOOP range, every store that varies
+ * with it one for each. For range r of d, which is of the sink.
+ * Errors: AN_ERR_NOMEM. */
+an_status an_opt_in_parts(an_dag *d, an_uop *sink, size_t r, const an_range_sub *subs, size_t nsubs);
+
 /* PACK (pack.c), for range r of d, which is of the sink: as an_opt_apply. */
 an_status an_opt_pack(an_dag *d, an_uop *sink, size_t r, int64_t nbytes_max, const char **why);
 
