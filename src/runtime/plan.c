@@ -79,9 +79,6 @@ static an_bound *bound_of(const an_plan *p, an_uop mine)
     return NULL;
 }
 
-enum { PLACE_ALIGN = 256 }; /* of offsets: <anneal/backend.h> */
-
-/* Buffers for the roots in the user's graph; the rest are temporaries, placed in the arena. */
 /* The schedule in less memory. */
 static an_status fit(an_plan *p, const an_cost *cost, an_trace *trace)
 {
@@ -100,6 +97,7 @@ static an_status fit(an_plan *p, const an_cost *cost, an_trace *trace)
     return st;
 }
 
+/* Buffers for the roots in the user's graph; the rest are temporaries, placed in the arena. */
 static an_status place_buffers(an_plan *p, const an_uop *uops, size_t n)
 {
     an_ctx *ctx = an_graph_ctx(p->user);

@@ -11,10 +11,11 @@ static bool off(const char *name)
     return value && strcmp(value, "0") == 0;
 }
 
+/* 0 for what is no number. */
 static uint64_t number(const char *name)
 {
     const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : 0;
+    return value && value[0] >= '0' && value[0] <= '9' ? strtoull(value, NULL, 10) : 0;
 }
 
 an_settings an_ctx_settings(const an_ctx *ctx)
