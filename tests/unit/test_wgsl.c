@@ -3,6 +3,7 @@
 #include "codegen_run.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static an_codegen_opts gpu_opts(bool small_code)
 {
@@ -144,6 +145,27 @@ static void what_a_device_cannot_do_is_said(an_test *t)
     an_vec_fini(t->ctx, &two);
 }
 
+/* A loop that stays a loop around those that are workgroups: they are counted all the same. */
+static void a_loop_around_workgroups_leaves_them_theirs(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const an_wgsl_caps caps = an_wgsl_caps_default();
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, 6 * 1000, true), x = kernel_param(g, &k, AN_F32, 6 * 1000, false), i = loop(g, 6, 0),
+                 j = an_range(g, an_index(g, 1000), 1, AN_RANGE_GLOBAL);
+    k = one_store(g, k, out, at2(g, i, 1000, j), load(g, x, at2(g, i, 1000, j)));
+    an_uop_vec list = {0};
+    an_wgsl w = {0};
+    uint32_t groups[3];
+    const an_kernel d = kernel_of(t, g, &k, plain, &list);
+    CHECK_OK(t, an_wgsl_render(t->ctx, &d, &caps, &w));
+    CHECK(t, strstr(w.text, "for (") && strstr(w.text, "if (tid < 1000u)"));
+    CHECK(t, an_wgsl_dispatch(&w, &caps, NULL, groups));
+    CHECK_EQ(t, (groups[0] * groups[1] * groups[2]), (1000 + w.size[0] - 1) / w.size[0]);
+    an_wgsl_fini(&w);
+    an_vec_fini(t->ctx, &list);
+}
+
 static void dispatches_stay_within_each_dimension(an_test *t)
 {
     const an_wgsl_caps caps = an_wgsl_caps_default();
@@ -160,4 +182,4 @@ static void dispatches_stay_within_each_dimension(an_test *t)
 
 AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(rows_and_elements_agree_with_their_plain_form),
              AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(shaders_are_as_they_were), AN_CASE(what_a_device_cannot_do_is_said),
-             AN_CASE(dispatches_stay_within_each_dimension))
+             AN_CASE(a_loop_around_workgroups_leaves_them_theirs), AN_CASE(dispatches_stay_within_each_dimension))

@@ -79,13 +79,14 @@ enum { CHAIN_MAX = 16 };
 an_status wgsl_plan_flow(wgsl_emit *e)
 {
     int64_t group_most = 0, local = 1, local_most = 1;
-    uint32_t depth = 0, nests = 0;
+    uint32_t depth = 0, globals = 0, nests = 0; /* loops that are open, GLOBAL ones among them */
     bool group = false, stage = false;
     for (size_t i = 0; i < e->kernel->nlinear && !e->st; i++) {
         const an_uop u = e->kernel->linear[i];
         const an_op op = an_uop_op(e->g, u);
         if (op == AN_OP_END) {
             depth--;
+            globals -= kind_of(e, an_uop_src(e->g, u, 0)) == AN_RANGE_GLOBAL;
             if (depth == 0) local = 1;
         }
         if (op != AN_OP_RANGE) continue;
@@ -94,7 +95,7 @@ an_status wgsl_plan_flow(wgsl_emit *e)
         switch (kind_of(e, u)) {
         case AN_RANGE_GLOBAL:
             e->has_global = true;
-            if (depth == 0) {
+            if (globals++ == 0) { /* whatever loops are around it */
                 an_uop chain[CHAIN_MAX];
                 const size_t len = global_chain(e, i, chain, CHAIN_MAX);
                 for (size_t k = 0; k < len; k++) {
