@@ -103,6 +103,7 @@ LLVMValueRef cpu_erf(const cpu_emit *e, LLVMValueRef x);
 /* memory.c */
 an_status cpu_emit_load(cpu_emit *e, an_uop u);
 an_status cpu_emit_store(cpu_emit *e, an_uop u);
+void cpu_emit_prefetch(const cpu_emit *e, an_uop u);
 
 /* flow.c */
 LLVMValueRef cpu_alloca(cpu_emit *e, LLVMTypeRef type); /* in the entry block */
