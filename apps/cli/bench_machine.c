@@ -207,6 +207,8 @@ bench_blas *bench_blas_open(int threads, cli_error *e)
     choose_core_type();
     snprintf(count, sizeof count, "%d", threads);
     setenv("OPENBLAS_NUM_THREADS", count, 1);
+    /* Its threads watch for work for 2^26 ticks of a clock, some 100 ms, in which they take processors from what is timed next. */
+    setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);
     for (size_t i = 0; i < CLI_COUNT(names) && !b->lib; i++) b->lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!b->lib || !find(b->lib, "cblas_sgemm", &b->sgemm, sizeof b->sgemm)) {
         cli_fail(e, AN_ERR_UNSUPPORTED, "bench: OpenBLAS is not installed; on Debian and Ubuntu: apt-get install libopenblas0-pthread");
