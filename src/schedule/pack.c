@@ -31,8 +31,7 @@ static bool const_size(const an_sched *s, an_uop range, int64_t *n)
     return an_uop_int(s->g, an_uop_src(s->g, range, 0), n) && *n > 0;
 }
 
-/* How much an index grows with range, if that is one constant. */
-static bool step_of(an_sched *s, an_uop index, an_uop range, int64_t *step)
+bool an_index_step(an_sched *s, an_uop index, an_uop range, int64_t *step)
 {
     an_graph *g = s->g;
     an_uop_vec order = {0};
@@ -83,7 +82,7 @@ static an_uop innermost(an_sched *s, const an_kern *kern)
             int64_t step = 0;
             an_uop_vec below = {0};
             all = an_uop_nsrc(s->g, st) == 3 && an_ranges_below(s, an_uop_src(s->g, st, 1), &below) &&
-                  step_of(s, an_uop_src(s->g, st, 1), kern->loops.data[l], &step) && step == 1;
+                  an_index_step(s, an_uop_src(s->g, st, 1), kern->loops.data[l], &step) && step == 1;
             for (size_t k = 0; k < kern->loops.len && all; k++) all = an_vec_has(&below, kern->loops.data[k]);
             an_vec_fini(s->ctx, &below);
         }
@@ -217,8 +216,8 @@ static an_status find_operands(an_sched *s, const product *p, int64_t panel, pac
         const bool column = an_uop_eq(range, p->j);
         const double reuse = column ? p->nothers : p->nothers / (double)n * (double)p->nj;
         const double nbytes = (double)p->nk * (double)n * (double)an_dtype_nbytes(an_uop_dtype(s->g, load));
-        const bool straight = step_of(s, an_uop_src(s->g, load, 1), p->k, &along_k) && along_k == 1;
-        const bool plain = step_of(s, an_uop_src(s->g, load, 1), range, &along) && along == 1;
+        const bool straight = an_index_step(s, an_uop_src(s->g, load, 1), p->k, &along_k) && along_k == 1;
+        const bool plain = an_index_step(s, an_uop_src(s->g, load, 1), range, &along) && along == 1;
         if (!column && straight) continue; /* rows are read as they lie */
         if (column && n < panel) continue;
         if (!worth_packing(s, nbytes, reuse, !plain)) continue;
