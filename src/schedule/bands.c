@@ -35,8 +35,19 @@ typedef struct held {
     uint32_t writer; /* at */
 } held;
 
+/* When a kernel runs in a round over bands. */
+typedef enum when { ALWAYS, FIRST, LATER, REST, END } when; /* REST: the last band, of fewer rows; END: after all of them */
+
+/* The launch order while groups are found: a round, entries of one number side by side, stands for all of its bands. */
+typedef struct entry {
+    uint32_t kernel, round; /* round 0: none */
+    when when;
+} entry;
+typedef AN_VEC(entry) entry_vec;
+
 /* A launch of the new order: of a kernel as it was, or over the bands of a level. */
 typedef struct item {
+    entry was;
     uint32_t kernel, level; /* level 0: as it was; else 1 + the level */
     bool is_again;          /* made again: only what is held is stored */
     bool is_dead;
@@ -52,8 +63,8 @@ typedef struct group {
     an_sched *s;
     an_graph *g;
     an_ctx *ctx;
-    const an_entry_vec *order;
-    an_uop seed;
+    const entry_vec *order;
+    AN_VEC(uint32_t) rounds; /* whole bands of each, those of groups before */
     int64_t n; /* rows */
     size_t seed_nbytes, most_nbytes; /* the largest that is held */
     an_idmap excluded;
@@ -80,6 +91,7 @@ static void group_fini(group *p)
     an_vec_fini(p->ctx, &p->members);
     an_vec_fini(p->ctx, &p->held);
     an_vec_fini(p->ctx, &p->items);
+    an_vec_fini(p->ctx, &p->rounds);
     an_idmap_fini(&p->excluded, p->ctx);
 }
 
@@ -207,6 +219,7 @@ static bool take_in(group *p, size_t i)
         int64_t step = h.step;
         an_uop range = AN_UOP_NONE;
         if (!touches(p, at, h.buffer)) continue;
+        if (p->order->data[at].round) return false;
         const uint32_t known = an_idmap_get(&p->member_at, (uint32_t)at);
         if (known) range = p->members.data[known - 1].range;
         if (!goes_by_rows(p, at, h.buffer, &range, &step)) return false;
@@ -371,7 +384,7 @@ static bool find_again(group *p, uint32_t lev, int64_t size, unsigned char *agai
 static bool add_item(group *p, size_t at, uint32_t lev, bool is_again)
 {
     const member *m = member_of(p, at);
-    item it = {.kernel = p->order->data[at].kernel, .level = lev, .is_again = is_again};
+    item it = {.was = p->order->data[at], .kernel = p->order->data[at].kernel, .level = lev, .is_again = is_again};
     if (lev && m) {
         it.range = m->range;
         it.sums = m->sums;
@@ -458,11 +471,11 @@ static bool follows(const group *p, const item *a, const item *b)
     return false;
 }
 
-/* The unit of an item: its level, or itself. */
+/* The unit of an item: its level, its round, or itself. */
 static size_t unit_of(const group *p, size_t i)
 {
-    const uint32_t l = p->items.data[i].level;
-    return l ? l - 1 : p->nlevels + i;
+    const item *it = &p->items.data[i];
+    return it->level ? it->level - 1 : it->was.round ? p->nlevels + it->was.round - 1 : p->nlevels + p->rounds.len + i;
 }
 
 typedef AN_VEC(size_t) unit_vec;
@@ -471,7 +484,7 @@ typedef AN_VEC(size_t) unit_vec;
  * to be had. */
 static bool order_units(group *p, unit_vec *out, bool *ok)
 {
-    const size_t n = p->items.len, nunits = p->nlevels + n;
+    const size_t n = p->items.len, nunits = p->nlevels + p->rounds.len + n;
     uint32_t *waits = an_mem_zalloc(p->ctx, nunits * sizeof *waits);
     size_t *first = an_mem_alloc(p->ctx, nunits * sizeof *first);
     unsigned char *edges = an_mem_zalloc(p->ctx, n * n);
@@ -546,16 +559,20 @@ static bool place_sums(group *p, const item *it, an_uop_vec *out, bool *has_end)
     return true;
 }
 
-typedef struct made { /* kernels of an item: of the first band, of those between, of what is left */
-    uint32_t first, next, rest;
-    uint32_t end; /* UINT32_MAX: none */
-} made;
+static bool put(group *p, entry_vec *out, uint32_t kernel, uint32_t round, when w)
+{
+    const entry e = {kernel, round, w};
+    return an_vec_push(p->ctx, out, e);
+}
 
-static an_status make_kernels(group *p, const item *it, int64_t size, made *out)
+/* The kernels of an item: for the bands of size rows (of a sum, for the first, and for those after it), for what is left, and for the end
+ * of a sum. */
+static an_status put_kernels(group *p, const item *it, int64_t size, uint32_t round, entry_vec *out)
 {
     an_graph *g = p->g;
     an_uop_vec sums = {0};
     bool has_end = false;
+    uint32_t made = 0;
     const int64_t whole = p->n / size, rest = p->n % size;
     const level *l = &p->levels.data[it->level - 1];
     const char *reason = text_of(p, kern_of(p, it)->reason, whole + (rest > 0), size);
@@ -563,50 +580,65 @@ static an_status make_kernels(group *p, const item *it, int64_t size, made *out)
     an_band band = {.range = it->range, .n = p->n, .size = size, .base = an_idx_mul(g, number, an_index(g, size)), .is_first = true, .only_held = it->is_again,
                     .held = l->rows.data, .nheld = l->rows.len, .reason = reason};
     an_status st = AN_ERR_NOMEM;
-    *out = (made){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
     if (it->sums && !place_sums(p, it, &sums, &has_end)) goto done;
     if (it->sums) band.sums = sums.data;
-    st = an_band_kernel(p->s, it->kernel, &band, &out->first);
-    out->next = out->first;
+    st = an_band_kernel(p->s, it->kernel, &band, &made);
+    if (!st && !put(p, out, made, round, it->sums ? FIRST : ALWAYS)) st = AN_ERR_NOMEM;
     band.is_first = false;
-    if (!st && it->sums && whole > 1) st = an_band_kernel(p->s, it->kernel, &band, &out->next);
+    if (!st && it->sums && whole > 1) {
+        st = an_band_kernel(p->s, it->kernel, &band, &made);
+        if (!st && !put(p, out, made, round, LATER)) st = AN_ERR_NOMEM;
+    }
     band.size = rest;
     band.base = an_index(g, whole * size);
-    if (!st && rest) st = an_band_kernel(p->s, it->kernel, &band, &out->rest);
-    if (!st && has_end) st = an_band_end(p->s, it->kernel, it->range, sums.data, reason, &out->end);
+    if (!st && rest) {
+        st = an_band_kernel(p->s, it->kernel, &band, &made);
+        if (!st && !put(p, out, made, round, REST)) st = AN_ERR_NOMEM;
+    }
+    if (!st && has_end) {
+        st = an_band_end(p->s, it->kernel, it->range, sums.data, reason, &made);
+        if (!st && !put(p, out, made, round, END)) st = AN_ERR_NOMEM;
+    }
 done:
     an_vec_fini(p->ctx, &sums);
     return st;
 }
 
-static bool put(group *p, an_entry_vec *out, uint32_t kernel, size_t band)
+/* The new order: unit after unit. Levels become rounds. */
+static an_status put_units(group *p, const unit_vec *units, int64_t size, entry_vec *out)
 {
-    const an_entry e = {kernel, (uint32_t)band};
-    return an_vec_push(p->ctx, out, e);
+    const uint32_t before = (uint32_t)p->rounds.len;
+    an_status st = AN_OK;
+    for (size_t u = 0; u < units->len && !st; u++)
+        for (size_t i = 0; i < p->items.len && !st; i++) {
+            const item *it = &p->items.data[i];
+            if (it->is_dead || unit_of(p, i) != units->data[u]) continue;
+            if (it->level)
+                st = put_kernels(p, it, size, before + it->level, out);
+            else if (!put(p, out, it->was.kernel, it->was.round, it->was.when))
+                st = AN_ERR_NOMEM;
+        }
+    return st;
 }
 
-/* The launches of a level: band after band, each through all of its items. */
-static an_status put_level(group *p, uint32_t lev, int64_t size, an_entry_vec *out)
+/* Rounds become their launches: band after band, each through all of its kernels. */
+static an_status lay_out(group *p, const entry_vec *order, an_entry_vec *out)
 {
-    AN_VEC(made) all = {0};
-    const size_t whole = (size_t)(p->n / size), nbands = whole + (p->n % size > 0);
-    an_status st = AN_OK;
-    for (size_t i = 0; i < p->items.len && !st; i++) {
-        made m;
-        if (p->items.data[i].level != lev + 1 || p->items.data[i].is_dead) continue;
-        st = make_kernels(p, &p->items.data[i], size, &m);
-        if (!st && !an_vec_push(p->ctx, &all, m)) st = AN_ERR_NOMEM;
+    for (size_t i = 0; i < order->len;) {
+        const uint32_t round = order->data[i].round;
+        size_t end = i + 1;
+        while (round && end < order->len && order->data[end].round == round) end++;
+        const uint32_t whole = round ? p->rounds.data[round - 1] : 1;
+        for (uint32_t b = 0; b < whole + 2; b++)
+            for (size_t k = i; k < end; k++) {
+                const when w = order->data[k].when;
+                const bool now = w == REST ? b == whole : w == END ? b == whole + 1 : b < whole && (w == ALWAYS || (w == FIRST) == (b == 0));
+                const an_entry e = {order->data[k].kernel, b < whole ? b : 0};
+                if (now && !an_vec_push(p->ctx, out, e)) return AN_ERR_NOMEM;
+            }
+        i = end;
     }
-    for (size_t b = 0; b < nbands && !st; b++)
-        for (size_t i = 0; i < all.len && !st; i++) {
-            const made *m = &all.data[i];
-            const uint32_t kernel = b == whole ? m->rest : b == 0 ? m->first : m->next;
-            if (!put(p, out, kernel, b == whole ? 0 : b)) st = AN_ERR_NOMEM;
-        }
-    for (size_t i = 0; i < all.len && !st; i++)
-        if (all.data[i].end != UINT32_MAX && !put(p, out, all.data[i].end, 0)) st = AN_ERR_NOMEM;
-    an_vec_fini(p->ctx, &all);
-    return st;
+    return AN_OK;
 }
 
 /* --- the pass -------------------------------------------------------------------------------------------------------- */
@@ -641,7 +673,7 @@ static bool is_batch(group *p, size_t at, an_uop range)
 }
 
 /* The group of a seed by one loop of its writer. *out is the new order, empty where there is no such group. */
-static an_status try_range(group *p, const held *seed, an_uop range, an_entry_vec *out)
+static an_status try_range(group *p, const held *seed, an_uop range, entry_vec *out)
 {
     unit_vec units = {0};
     an_status st = AN_OK;
@@ -657,13 +689,9 @@ static an_status try_range(group *p, const held *seed, an_uop range, an_entry_ve
     drop_unread(p);
     if (!order_units(p, &units, &ok)) p->is_out = true;
     if (p->is_out || !ok) goto done;
-    for (size_t u = 0; u < units.len && !st; u++) {
-        const size_t unit = units.data[u];
-        if (unit < p->nlevels)
-            st = put_level(p, (uint32_t)unit, size, out);
-        else if (!put(p, out, p->items.data[unit - p->nlevels].kernel, 0))
-            st = AN_ERR_NOMEM;
-    }
+    st = put_units(p, &units, size, out);
+    for (uint32_t l = 0; l < p->nlevels && !st; l++)
+        if (!an_vec_push(p->ctx, &p->rounds, (uint32_t)(p->n / size))) st = AN_ERR_NOMEM;
 done:
     if (p->is_out) st = AN_ERR_NOMEM;
     if (st) out->len = 0;
@@ -687,7 +715,7 @@ static bool is_seed(group *p, an_uop base, size_t at)
 }
 
 /* Tries the loops of the seed's writer, outer ones first: by one whose bands fit, else by the one whose bands are least. */
-static an_status try_seed(group *p, an_uop base, size_t at, an_entry_vec *out)
+static an_status try_seed(group *p, an_uop base, size_t at, entry_vec *out)
 {
     const an_uop_vec *loops = &kern_at(p, at)->loops;
     an_uop_vec left = {0};
@@ -720,30 +748,31 @@ static an_status try_seed(group *p, an_uop base, size_t at, an_entry_vec *out)
 
 an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_vec *out)
 {
-    an_entry_vec next = {0};
+    entry_vec now = {0}, next = {0};
     an_uop_vec tried = {0};
-    group p = {.s = s, .g = s->g, .ctx = s->ctx, .order = out};
+    group p = {.s = s, .g = s->g, .ctx = s->ctx, .order = &now};
     an_status st = AN_OK;
     for (size_t i = 0; i < n && !st; i++)
-        if (!put(&p, out, order[i], 0)) st = AN_ERR_NOMEM;
-    for (size_t at = 0; at < out->len && !st && s->cost->band_nbytes > 0 && !s->cost->no_fuse; at++) {
-        if (out->data[at].band) continue;
-        for (size_t w = 0; w < kern_at(&p, at)->writes.len && !st; w++) {
+        if (!put(&p, &now, order[i], 0, ALWAYS)) st = AN_ERR_NOMEM;
+    for (size_t at = 0; at < now.len && !st && s->cost->band_nbytes > 0 && !s->cost->no_fuse; at++) {
+        for (size_t w = 0; w < kern_at(&p, at)->writes.len && !now.data[at].round && !st; w++) {
             const an_uop base = an_ptr_base(s->g, kern_at(&p, at)->writes.data[w]);
             if (an_vec_has(&tried, base) || !is_seed(&p, base, at)) continue;
             if (!an_vec_push(s->ctx, &tried, base)) st = AN_ERR_NOMEM;
             if (!st) st = try_seed(&p, base, at, &next);
             if (st || !next.len) continue;
             an_trace_note(s->trace, "%zu launches by rows of %lld, in %u rounds", p.members.len, (long long)p.n, p.nlevels);
-            const an_entry_vec old = *out;
-            *out = next;
+            const entry_vec old = now;
+            now = next;
             next = old;
             next.len = 0;
             at = SIZE_MAX; /* from the start: launches have moved */
             break;
         }
     }
+    if (!st) st = lay_out(&p, &now, out);
     group_fini(&p);
+    an_vec_fini(s->ctx, &now);
     an_vec_fini(s->ctx, &next);
     an_vec_fini(s->ctx, &tried);
     return st;
