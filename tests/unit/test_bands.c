@@ -185,12 +185,13 @@ static uint32_t draw(uint32_t *state, uint32_t n)
     return (*state >> 16) % n;
 }
 
-/* A product of all by all, some of what may be done with it, and what is left of it when it is summed up, with the gradients. */
+/* A product of all by all, some of what may be done with it, and what is left of it when it is summed up, with the gradients: in f64, where all that
+ * differs is what is wrong. */
 static uint32_t random_build(an_graph *g, uint32_t seed, an_tensor **outs)
 {
     uint32_t r = seed * 2654435761u + 12345u;
     const int64_t batch = 1 + draw(&r, 3), n = 33 + draw(&r, 50), m = draw(&r, 3) ? n : 33 + draw(&r, 50), d = 1 + draw(&r, 5);
-    an_tensor *x = filled(g, 0, AN_DIMS(batch, n, d), r), *y = filled(g, 0, AN_DIMS(batch, m, d), r + 1), *z = filled(g, 0, AN_DIMS(batch, m, d), r + 2);
+    an_tensor *x = filled(g, AN_F64, AN_DIMS(batch, n, d), r), *y = filled(g, AN_F64, AN_DIMS(batch, m, d), r + 1), *z = filled(g, AN_F64, AN_DIMS(batch, m, d), r + 2);
     an_tensor *wrt[3] = {x, y, z}, *s = an_matmul(x, an_transpose(y, -2, -1)), *first = s; /* (batch, n, m) */
     const uint32_t nops = 1 + draw(&r, 5);
     for (uint32_t i = 0; i < nops; i++)
@@ -209,7 +210,7 @@ static uint32_t random_build(an_graph *g, uint32_t seed, an_tensor **outs)
         }
     const uint32_t end = draw(&r, 3);
     an_tensor *o = end == 0 ? an_matmul(s, z) : end == 1 ? an_matmul(an_transpose(s, -2, -1), x) : an_sum(s, AN_DIMS(-1), true);
-    if (draw(&r, 2)) o = an_matmul(o, an_ones(g, AN_F32, AN_DIMS(end == 2 ? 1 : d, 3)));
+    if (draw(&r, 2)) o = an_matmul(o, an_ones(g, AN_F64, AN_DIMS(end == 2 ? 1 : d, 3)));
     outs[0] = an_sum(an_mul(o, an_sin(o)), AN_ALL, false);
     return an_backward(outs[0], wrt, 2, outs + 1) ? 0 : 3;
 }
@@ -222,9 +223,9 @@ static void random_programs_agree_with_their_twins(an_test *t)
     for (uint32_t seed = 1; seed <= count; seed++) {
         outcome whole, bands;
         run_built(t, "interp", NULL, seed, (an_settings){.no_bands = true, .no_cache = true}, true, &whole);
-        run_built(t, "interp", NULL, seed, (an_settings){.band_nbytes = 1024, .no_cache = true}, true, &bands);
+        run_built(t, "interp", NULL, seed, (an_settings){.band_nbytes = 2048, .no_cache = true}, true, &bands);
         const double off = distance(&whole, &bands);
-        if (!(off <= 1e-5)) an_test_fail(__FILE__, __LINE__, "program %u: apart by %g; %zu kernels, %zu in bands", seed, off, whole.nkernels, bands.nkernels);
+        if (!(off <= 1e-6)) an_test_fail(__FILE__, __LINE__, "program %u: apart by %g; %zu kernels, %zu in bands", seed, off, whole.nkernels, bands.nkernels);
         nbands += bands.nkernels > whole.nkernels;
         outcome_fini(&whole);
         outcome_fini(&bands);
@@ -260,6 +261,27 @@ static void memory_grows_with_the_length_not_its_square(an_test *t)
             }
         }
     }
+}
+
+/* A band more is that many launches more (docs/ARCHITECTURE.md has the numbers). */
+static void launches_of_a_band(an_test *t)
+{
+    const an_settings settings = {.band_nbytes = 12288}; /* 16 rows of 96 and of 80 of two heads */
+    for (int forward = 0; forward < 2; forward++) {
+        const shape six = {1, 2, 2, 96, 8, true, forward, true, 0}, five = {1, 2, 2, 80, 8, true, forward, true, 0};
+        outcome a, b;
+        run(t, "interp", &six, settings, false, &a);
+        run(t, "interp", &five, settings, false, &b);
+        CHECK_EQ(t, a.nkernels - b.nkernels, forward ? 3 : 12);
+    }
+}
+
+static void a_symbol_cannot_be_named_as_bands_are(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    CHECK_EQ(t, an_symbol(g, "#band", 1, 4).id, 0);
+    CHECK_STR(t, an_ctx_error(t->ctx), "an_symbol: a name that begins with # is the library's own");
+    an_ctx_clear_error(t->ctx);
 }
 
 /* --- what stays as it was -------------------------------------------------------------------------------------------- */
@@ -324,5 +346,6 @@ static void replay_binds_anew_and_bands_begin_anew(an_test *t)
 
 AN_TEST_MAIN(AN_CASE(a_band_at_a_time_gives_what_all_at_once_does), AN_CASE(without_opts_too), AN_CASE(narrow_floats_are_summed_in_f32),
              AN_CASE(by_the_batch_no_bit_changes),
-             AN_CASE(random_programs_agree_with_their_twins), AN_CASE(memory_grows_with_the_length_not_its_square), AN_CASE(short_sequences_are_not_cut),
+             AN_CASE(random_programs_agree_with_their_twins), AN_CASE(memory_grows_with_the_length_not_its_square), AN_CASE(launches_of_a_band),
+             AN_CASE(a_symbol_cannot_be_named_as_bands_are), AN_CASE(short_sequences_are_not_cut),
              AN_CASE(replay_binds_anew_and_bands_begin_anew))
