@@ -71,6 +71,7 @@ typedef struct wgsl_emit {
     AN_VEC(wgsl_loop) loops;
     AN_VEC(wgsl_local) locals;
     an_uop_vec sets;     /* every ACC_SET so far */
+    uint32_t joined;     /* classes of registers with workgroup memory for joins: bits */
     an_str shared;       /* declarations of workgroup memory that joins take */
     uint32_t nthreads;   /* of a workgroup */
     uint32_t lanes;      /* of these, those that share one LOCAL iteration: GROUP loops are dealt to them */
@@ -119,6 +120,9 @@ an_status wgsl_emit_end(wgsl_emit *e, an_uop u);
 /* The row of STAGE loops at place i, if it can be written out: all loads, then a barrier, then all stores, so that memory is
  * waited for once. *next: the place after it, or i. */
 an_status wgsl_emit_stages(wgsl_emit *e, size_t i, size_t *next);
+/* The loop at place i, up to the end of the row of STAGE loops that it begins with: what the next iteration needs is loaded before
+ * this one computes. *next: as above. */
+an_status wgsl_emit_ahead(wgsl_emit *e, size_t i, size_t *next);
 /* wgsl.c */
 an_status wgsl_emit_one(wgsl_emit *e, an_uop u);
 

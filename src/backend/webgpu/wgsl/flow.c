@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { THREADS_FLAT = 256, THREADS_GROUP_MAX = 128, THREADS_LOCAL_MAX = 1024, THREADS_GROUP_MIN = 32 };
+enum { THREADS_FLAT = 256, THREADS_GROUP = 128, THREADS_GROUP_MAX = 1024, THREADS_GROUP_MIN = 32, THREADS_WANTED = 1 << 17 /* of all workgroups */ };
 
 static an_range_kind kind_of(const wgsl_emit *e, an_uop range)
 {
@@ -78,7 +78,7 @@ enum { CHAIN_MAX = 16 };
 
 an_status wgsl_plan_flow(wgsl_emit *e)
 {
-    int64_t group_most = 0, local = 1, local_most = 1;
+    int64_t group_most = 0, local = 1, local_most = 1, groups = 1;
     uint32_t depth = 0, globals = 0, nests = 0; /* loops that are open, GLOBAL ones among them */
     bool group = false, stage = false;
     for (size_t i = 0; i < e->kernel->nlinear && !e->st; i++) {
@@ -99,6 +99,9 @@ an_status wgsl_plan_flow(wgsl_emit *e)
                 an_uop chain[CHAIN_MAX];
                 const size_t len = global_chain(e, i, chain, CHAIN_MAX);
                 for (size_t k = 0; k < len; k++) {
+                    int64_t many = THREADS_WANTED;
+                    (void)an_uop_int(e->g, an_uop_src(e->g, chain[k], 0), &many);
+                    if (groups < THREADS_WANTED) groups *= many;
                     put_bound(e, an_uop_src(e->g, chain[k], 0));
                     if (k) put_code(e, AN_OP_MUL, 0);
                 }
@@ -121,8 +124,11 @@ an_status wgsl_plan_flow(wgsl_emit *e)
     e->by_group = group || stage || local_most > 1;
     uint32_t lanes = 1;
     if (group)
-        for (lanes = THREADS_GROUP_MIN; lanes < THREADS_GROUP_MAX && (int64_t)lanes < group_most;) lanes *= 2;
-    while (lanes > 1 && local_most > 1 && (int64_t)lanes * local_most > THREADS_LOCAL_MAX) lanes /= 2;
+        for (lanes = THREADS_GROUP_MIN; lanes < THREADS_GROUP_MAX && (int64_t)lanes < group_most;) {
+            if (lanes >= THREADS_GROUP && groups * lanes * local_most >= THREADS_WANTED) break;
+            lanes *= 2;
+        }
+    while (lanes > 1 && (int64_t)lanes * local_most > THREADS_GROUP_MAX) lanes /= 2;
     while (lanes > 1 && (int64_t)lanes * local_most > (int64_t)e->caps->max_invocations) lanes /= 2;
     e->nthreads = e->by_group ? (uint32_t)local_most * lanes : e->has_global ? THREADS_FLAT : 1;
     while (!e->by_group && e->nthreads > e->caps->max_invocations) e->nthreads /= 2;
@@ -300,10 +306,13 @@ static an_status join_threads(wgsl_emit *e, an_uop set)
     const wgsl_class class = wgsl_class_of(dtype);
     const uint32_t nbytes = class == WGSL_I64 || class == WGSL_U64 ? 8 : 4;
     if (lanes > 1 && goes_to_hreduce(e, acc, joining(e, set)) && join_lanes(e, acc, joining(e, set))) lanes = 1;
-    for (uint32_t l = 0; l < lanes; l++) {
-        const uint32_t t = e->ntemps++;
+    const uint32_t t = class; /* joins of a class share memory: a barrier is after each */
+    if (!(e->joined >> t & 1)) {
         an_str_printf(&e->shared, "var<workgroup> j%u: array<%s, %u>;\n", t, type, e->nthreads);
         e->out->local_nbytes += e->nthreads * nbytes;
+        e->joined |= 1u << t;
+    }
+    for (uint32_t l = 0; l < lanes; l++) {
         wgsl_operand(e, acc, l, x);
         wgsl_line(e, "j%u[lid] = %s;", t, x);
         wgsl_line(e, "workgroupBarrier();");
@@ -366,6 +375,137 @@ static bool find_stages(wgsl_emit *e, size_t i)
         s->end = (uint32_t)i;
     }
     return e->nstages > 0;
+}
+
+/* A row of STAGE loops that is written out has two halves: what is loaded and kept in variables (q and the name of the load), and what
+ * is stored from them. */
+static bool in_stage(const wgsl_emit *e, size_t i, uint32_t *stage)
+{
+    for (*stage = 0; *stage < e->nstages; (*stage)++)
+        if (i >= e->stages[*stage].first && i <= e->stages[*stage].end) return true;
+    return false;
+}
+
+/* For each load: the variable is declared; it keeps the load; the load is what it kept. */
+typedef enum halves { DECLARE, KEEP, TAKE } halves;
+
+static void pass_on(wgsl_emit *e, an_uop load, halves what)
+{
+    char name[WGSL_OPERAND_MAX];
+    const char *type = wgsl_type_name(an_uop_dtype(e->g, load));
+    for (uint32_t l = 0; l < an_uop_lanes(e->g, load); l++) {
+        wgsl_name(e, load, l, name);
+        if (what == DECLARE)
+            wgsl_line(e, "var q%s = %s();", name, type);
+        else if (what == KEEP)
+            wgsl_line(e, "q%s = %s;", name, name);
+        else
+            wgsl_line(e, "let %s = q%s;", name, name);
+    }
+}
+
+/* The half of the places from..last: all that loads need (KEEP), or all that stores need (TAKE). */
+static an_status emit_half(wgsl_emit *e, size_t from, size_t last, halves what)
+{
+    an_status st = AN_OK;
+    for (size_t i = from; i <= last && !st; i++) {
+        uint32_t s = 0;
+        if (!in_stage(e, i, &s)) {
+            if (what == KEEP) st = wgsl_emit_one(e, e->kernel->linear[i]);
+            continue;
+        }
+        for (e->copy = 0; e->copy < e->stages[s].copies; e->copy++) {
+            if (what != DECLARE) wgsl_line(e, "let v%uc%u = i32(lid + %uu);", e->stages[s].first, e->copy, e->copy * e->nthreads);
+            for (size_t k = e->stages[s].first + 1; k < e->stages[s].end && !st; k++) {
+                const an_uop u = e->kernel->linear[k];
+                const an_op op = an_uop_op(e->g, u);
+                if (op != AN_OP_LOAD && what == DECLARE) continue;
+                if (op == AN_OP_LOAD ? what == KEEP : op != AN_OP_STORE || what == TAKE) st = wgsl_emit_one(e, u);
+                if (op == AN_OP_LOAD && !st) pass_on(e, u, what);
+            }
+        }
+        i = e->stages[s].end;
+    }
+    return st;
+}
+
+static void open_block(wgsl_emit *e)
+{
+    wgsl_line(e, "{");
+    e->depth++;
+}
+
+static void close_block(wgsl_emit *e)
+{
+    e->depth--;
+    wgsl_line(e, "}");
+}
+
+/* Does the loop at place i begin by filling tiles? *first, *last: the places of the row of STAGE loops. */
+static bool begins_with_stages(wgsl_emit *e, size_t i, size_t *first, size_t *last)
+{
+    const an_uop u = e->kernel->linear[i];
+    int64_t n = 0;
+    if (an_uop_op(e->g, u) != AN_OP_RANGE || kind_of(e, u) != AN_RANGE_REDUCE || !an_uop_int(e->g, an_uop_src(e->g, u, 0), &n) || n < 2) return false;
+    for (*first = i + 1; *first < e->kernel->nlinear; (*first)++) {
+        const an_op op = an_uop_op(e->g, e->kernel->linear[*first]);
+        if (op == AN_OP_RANGE) break;
+        if (!an_op_has(op, AN_TRAIT_ELEM) && op != AN_OP_RAMP && op != AN_OP_BROADCAST && op != AN_OP_CONST && op != AN_OP_PARAM && op != AN_OP_LOCAL)
+            return false;
+    }
+    if (*first == e->kernel->nlinear || kind_of(e, e->kernel->linear[*first]) != AN_RANGE_STAGE || !find_stages(e, *first)) return false;
+    *last = e->stages[e->nstages - 1].end;
+    for (size_t k = *first; k < *last; k++) /* behind a gate a load is a branch, or two values */
+        if (an_uop_op(e->g, e->kernel->linear[k]) == AN_OP_LOAD && an_uop_nsrc(e->g, e->kernel->linear[k]) > 2) return false;
+    return true;
+}
+
+/* What is in none of the STAGE loops. */
+static an_status emit_between(wgsl_emit *e, size_t from, size_t last)
+{
+    an_status st = AN_OK;
+    uint32_t s = 0;
+    for (size_t i = from; i <= last && !st; i++)
+        if (!in_stage(e, i, &s)) st = wgsl_emit_one(e, e->kernel->linear[i]);
+    return st;
+}
+
+/* Loads for the iteration that `step` names, into what is kept. */
+static an_status emit_ahead(wgsl_emit *e, size_t i, size_t last, const char *step)
+{
+    open_block(e);
+    wgsl_line(e, "let v%u = %s;", (unsigned)i, step);
+    const an_status st = emit_half(e, i + 1, last, KEEP);
+    close_block(e);
+    return st;
+}
+
+an_status wgsl_emit_ahead(wgsl_emit *e, size_t i, size_t *next)
+{
+    const an_uop range = e->kernel->linear[i];
+    size_t first = 0, last = 0;
+    char bound[WGSL_OPERAND_MAX], step[2 * WGSL_OPERAND_MAX];
+    if (!begins_with_stages(e, i, &first, &last)) {
+        e->nstages = 0;
+        return AN_OK;
+    }
+    wgsl_operand(e, an_uop_src(e->g, range, 0), 0, bound);
+    an_status st = emit_half(e, first, last, DECLARE);
+    if (!st) st = emit_ahead(e, i, last, "0");
+    if (!st) st = wgsl_emit_range(e, range);
+    if (!st) st = emit_between(e, i + 1, last);
+    wgsl_line(e, "workgroupBarrier();");
+    open_block(e);
+    if (!st) st = emit_half(e, first, last, TAKE);
+    close_block(e);
+    wgsl_line(e, "workgroupBarrier();");
+    /* The last iteration loads its own again: no branch is around loads, so they need not be waited for at its end. */
+    wgsl_line(e, "let n%u = min(v%u + 1, %s - 1);", (unsigned)i, (unsigned)i, bound);
+    (void)snprintf(step, sizeof step, "n%u", (unsigned)i);
+    if (!st) st = emit_ahead(e, i, last, step);
+    e->nstages = 0;
+    *next = last + 1;
+    return st;
 }
 
 an_status wgsl_emit_stages(wgsl_emit *e, size_t i, size_t *next)

@@ -195,7 +195,8 @@ an_status an_wgsl_render(an_ctx *ctx, const an_kernel *kernel, const an_wgsl_cap
     if (!st) st = list_bindings(&e);
     for (size_t i = 0; i < kernel->nlinear && !st;) {
         size_t next = i;
-        st = wgsl_emit_stages(&e, i, &next);
+        st = wgsl_emit_ahead(&e, i, &next);
+        if (!st && next == i) st = wgsl_emit_stages(&e, i, &next);
         if (!st && next == i) st = wgsl_emit_one(&e, kernel->linear[next++]);
         i = next;
     }
