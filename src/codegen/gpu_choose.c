@@ -10,7 +10,7 @@
  * Tiles were measured on an NVIDIA H200 (docs/PERFORMANCE.md); rate is f32 TF/s where there are workgroups enough. */
 #include "codegen/gpu.h"
 
-enum { K_STEP = 16, ROW_MIN = 64, ROWS_MAX = 1 << 16, COLUMN_LANES = 32, LOOPS_MAX = 12 };
+enum { K_STEP = 16, ROW_MIN = 64, ROWS_MAX = 1 << 16, COLUMN_LANES = 32, LOOPS_MAX = 12, JOIN_MAX = 1024, JOINED_MAX = 16, JOIN_ROWS_MAX = 1 << 14 };
 
 static const struct shape {
     int64_t m, n, tm, tn;
@@ -28,6 +28,7 @@ typedef struct chooser {
     an_trace *trace;
     an_opt_vec *list;
     an_dag d;
+    uint32_t joined[JOINED_MAX], njoined; /* ids of ranges that several were joined to, memory along them */
 } chooser;
 
 static an_status refresh(chooser *c)
@@ -107,14 +108,29 @@ static bool is_shared(const chooser *c, size_t k, size_t r)
     return false;
 }
 
-static bool reads_what_it_writes(const chooser *c)
+/* Which loads see a buffer that the kernel writes: none, some (of the very elements), or some that vary with range k. */
+typedef enum writes_seen { NONE_SEEN, OWN_SEEN, OTHERS_SEEN } writes_seen;
+
+static writes_seen reads_what_it_writes(const chooser *c, size_t k)
 {
-    for (size_t i = 0; i < c->d.order.len; i++)
-        for (size_t k = 0; an_uop_op(c->g, c->d.order.data[i]) == AN_OP_STORE && k < c->d.order.len; k++)
-            if (an_uop_op(c->g, c->d.order.data[k]) == AN_OP_LOAD &&
-                an_uop_eq(an_uop_src(c->g, c->d.order.data[k], 0), an_uop_src(c->g, c->d.order.data[i], 0)))
-                return true;
-    return false;
+    writes_seen seen = NONE_SEEN;
+    for (uint32_t s = 0; s < an_uop_nsrc(c->g, *c->sink); s++)
+        for (size_t i = 0; i < c->d.order.len; i++) {
+            const an_uop u = c->d.order.data[i];
+            if (an_uop_op(c->g, u) != AN_OP_LOAD || !an_uop_eq(an_uop_src(c->g, u, 0), an_uop_src(c->g, an_uop_src(c->g, *c->sink, s), 0))) continue;
+            if (an_rangeset_has(&c->d.deps[i], k)) return OTHERS_SEEN;
+            seen = OWN_SEEN;
+        }
+    return seen;
+}
+
+/* Do all stores vary with the same ranges? */
+static bool stores_agree(const chooser *c)
+{
+    const an_rangeset *first = an_dag_deps(&c->d, an_uop_src(c->g, *c->sink, 0));
+    for (uint32_t s = 1; s < an_uop_nsrc(c->g, *c->sink); s++)
+        if (memcmp(first, an_dag_deps(&c->d, an_uop_src(c->g, *c->sink, s)), sizeof *first) != 0) return false;
+    return true;
 }
 
 /* How much the index of an access grows with range r. */
@@ -129,7 +145,8 @@ static an_status coef_of(const chooser *c, an_uop access, size_t r, int64_t *out
     return AN_OK;
 }
 
-static const struct shape *choose_shape(const chooser *c, int64_t m, int64_t n, double batch)
+/* whole: no element may be computed twice. */
+static const struct shape *choose_shape(const chooser *c, int64_t m, int64_t n, double batch, bool whole)
 {
     const struct shape *best = NULL;
     double most = 0;
@@ -137,6 +154,7 @@ static const struct shape *choose_shape(const chooser *c, int64_t m, int64_t n, 
         const struct shape *s = &shapes[i];
         if (4 * K_STEP * (s->m + s->n + 8) > (int64_t)c->opts->gpu.local_nbytes) continue; /* f32, with padding */
         if (s->m > m || s->n > n || s->m / s->tm * (s->n / s->tn) > (int64_t)c->opts->gpu.threads) continue;
+        if (whole && (m % s->m || n % s->n)) continue;
         const double a = (double)((m + s->m - 1) / s->m), b = (double)((n + s->n - 1) / s->n), blocks = a * b * batch;
         double score = s->rate * (double)m * (double)n / (a * b * (double)s->m * (double)s->n);
         if (blocks < c->opts->gpu.units) score *= blocks / c->opts->gpu.units;
@@ -178,10 +196,11 @@ static an_status product(chooser *c, bool *done)
 {
     const an_uop reduce = lone_reduce(c);
     *done = false;
-    if (an_uop_is_none(reduce) || an_uop_nsrc(c->g, *c->sink) != 1 || an_reduce_op(an_uop_arg(c->g, reduce)) != AN_OP_ADD) return AN_OK;
-    if (an_uop_nsrc(c->g, reduce) != 2 || reads_what_it_writes(c)) return AN_OK;
+    if (an_uop_is_none(reduce) || an_reduce_op(an_uop_arg(c->g, reduce)) != AN_OP_ADD || an_uop_nsrc(c->g, reduce) != 2 || !stores_agree(c)) return AN_OK;
     const an_uop store = an_uop_src(c->g, *c->sink, 0);
     const size_t k = an_dag_range_at(&c->d, an_uop_src(c->g, reduce, 1));
+    const writes_seen seen = reads_what_it_writes(c, k);
+    if (seen == OTHERS_SEEN) return AN_OK;
     const int64_t nk = bound_at(c, k);
     if (nk <= K_STEP) return AN_OK;
     size_t i = AN_RANGES_MAX, j = AN_RANGES_MAX;
@@ -200,7 +219,7 @@ static an_status product(chooser *c, bool *done)
     if (i == AN_RANGES_MAX || j == AN_RANGES_MAX) return AN_OK;
     for (size_t r = 0; r < c->d.ranges.len; r++)
         if (kind_at(c, r) == AN_RANGE_LOOP && r != i && r != j) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
-    const struct shape *s = choose_shape(c, bound_at(c, i), bound_at(c, j), batch);
+    const struct shape *s = choose_shape(c, bound_at(c, i), bound_at(c, j), batch, seen == OWN_SEEN);
     if (!s) return AN_OK;
 
     const uint32_t id_i = id_at(c, i), id_j = id_at(c, j), id_k = id_at(c, k);
@@ -235,12 +254,23 @@ static an_status product(chooser *c, bool *done)
 
 /* --- rows -------------------------------------------------------------------------------------------- */
 
-/* What all that a load inside reduction u, over range k, says of memory: walked along k (1), along a LOOP range (r), neither (0). */
+/* How often a value is another one: the iterations of the ranges that it varies with. */
+static double iterations(const chooser *c, const an_rangeset *deps)
+{
+    double n = 1;
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (an_rangeset_has(deps, r)) n *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 64.0;
+    return n;
+}
+
+/* How memory is walked by the loads inside reduction u, over range k: along k (1), along a LOOP range (r), neither (0). Where they
+ * differ, those that read the most decide. */
 static an_status walk_of(const chooser *c, an_uop u, size_t k, bool *along_k, size_t *along)
 {
     const size_t nbytes = c->d.order.len * sizeof(int64_t), value = an_dag_pos(&c->d, an_uop_src(c->g, u, 0));
     int64_t *coef = an_mem_alloc(c->ctx, nbytes);
     if (!coef) return AN_ERR_NOMEM;
+    double most = 0;
     *along_k = false;
     *along = AN_RANGES_MAX;
     for (size_t r = 0; r < c->d.ranges.len; r++) {
@@ -250,10 +280,11 @@ static an_status walk_of(const chooser *c, an_uop u, size_t k, bool *along_k, si
             const an_uop load = c->d.order.data[i];
             if (an_uop_op(c->g, load) != AN_OP_LOAD || !an_rangeset_has(&c->d.deps[i], k)) continue;
             if (coef[an_dag_pos(&c->d, an_uop_src(c->g, load, 1))] != 1) continue;
-            if (r == k)
-                *along_k = true;
-            else
-                *along = r;
+            const double n = iterations(c, &c->d.deps[i]);
+            if (n < most || (n == most && *along_k)) continue;
+            most = n;
+            *along_k = r == k;
+            *along = r == k ? AN_RANGES_MAX : r;
         }
     }
     an_mem_free(c->ctx, coef, nbytes);
@@ -276,6 +307,13 @@ static size_t long_range(const chooser *c, size_t i)
     return best;
 }
 
+static bool is_joined(const chooser *c, size_t r)
+{
+    for (uint32_t i = 0; i < c->njoined; i++)
+        if (c->joined[i] == id_at(c, r)) return true;
+    return false;
+}
+
 /* Lanes of four along a range, if that is how memory runs; then its iterations are dealt to the threads. */
 static an_status deal(chooser *c, uint32_t id)
 {
@@ -283,8 +321,79 @@ static an_status deal(chooser *c, uint32_t id)
     bool done = false;
     an_status st = AN_OK;
     if (r == AN_RANGES_MAX) return AN_OK;
-    if (bound_at(c, r) % 4 == 0 && bound_at(c, r) >= 4 * ROW_MIN) st = apply(c, AN_OPT_VECTOR, id, 4, NULL, &done);
+    if (!is_joined(c, r) && bound_at(c, r) % 4 == 0 && bound_at(c, r) >= 4 * ROW_MIN) st = apply(c, AN_OPT_VECTOR, id, 4, NULL, &done);
     return st ? st : mark(c, id, AN_RANGE_GROUP, id);
+}
+
+/* Ranges of the reduction at position i that can become one, the one along memory last; 0 where there is nothing to join. */
+static an_status joinable(const chooser *c, size_t i, an_uop *out, uint32_t *nout, size_t *fast)
+{
+    const an_uop u = c->d.order.data[i];
+    const uint32_t n = an_uop_nsrc(c->g, u) - 1;
+    int64_t longest = 0, all = 1;
+    *nout = 0;
+    *fast = AN_RANGES_MAX;
+    if (n < 2 || n > AN_RANK_MAX) return AN_OK;
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (an_rangeset_has(&c->d.deps[i], r) && kind_at(c, r) != AN_RANGE_LOOP) return AN_OK;
+    for (uint32_t s = 1; s <= n; s++) {
+        const size_t r = an_dag_range_at(&c->d, an_uop_src(c->g, u, s));
+        const int64_t bound = bound_at(c, r);
+        if (bound < 1 || kind_at(c, r) != AN_RANGE_REDUCE || all > INT32_MAX / bound) return AN_OK;
+        all *= bound;
+        if (bound > longest) longest = bound;
+        for (size_t k = 0; k < c->d.order.len; k++) { /* whoever binds it binds them all */
+            const an_uop other = c->d.order.data[k];
+            bool mine = false;
+            for (uint32_t o = 1; an_uop_op(c->g, other) == AN_OP_REDUCE && o < an_uop_nsrc(c->g, other); o++)
+                mine = mine || an_uop_eq(an_uop_src(c->g, other, o), c->d.ranges.data[r]);
+            if (mine && an_uop_nsrc(c->g, other) != n + 1) return AN_OK;
+            for (uint32_t o = 1; mine && o <= n; o++)
+                if (!an_uop_eq(an_uop_src(c->g, other, o), an_uop_src(c->g, u, o))) return AN_OK;
+        }
+        bool along_k = false;
+        size_t along = AN_RANGES_MAX;
+        const an_status st = walk_of(c, u, r, &along_k, &along);
+        if (st) return st;
+        if (along_k) *fast = r;
+    }
+    if (all < ROW_MIN || longest >= JOIN_MAX) return AN_OK;
+    for (uint32_t s = 1; s <= n; s++)
+        if (an_dag_range_at(&c->d, an_uop_src(c->g, u, s)) != *fast) out[(*nout)++] = an_uop_src(c->g, u, s);
+    if (*fast != AN_RANGES_MAX) out[(*nout)++] = c->d.ranges.data[*fast];
+    return AN_OK;
+}
+
+/* Reductions over several ranges go over one: there are more iterations to deal to threads. */
+static an_status join(chooser *c)
+{
+    an_status st = AN_OK;
+    for (size_t i = 0; i < c->d.order.len && !st; i++) {
+        an_uop ranges[AN_RANK_MAX];
+        uint32_t n = 0;
+        size_t fast = AN_RANGES_MAX;
+        if (an_uop_op(c->g, c->d.order.data[i]) != AN_OP_REDUCE) continue;
+        st = joinable(c, i, ranges, &n, &fast);
+        if (st || !n) continue;
+        bool lanes = false;
+        if (c->njoined == JOINED_MAX) break;
+        const uint32_t id = an_range_id(an_uop_arg(c->g, ranges[0])), fast_id = fast == AN_RANGES_MAX ? 0 : id_at(c, fast);
+        if (fast != AN_RANGES_MAX && bound_at(c, fast) % 4 == 0) {
+            st = apply(c, AN_OPT_VECTOR, fast_id, 4, NULL, &lanes);
+            if (st) return st;
+            const size_t rest = find(c, fast_id);
+            if (rest == AN_RANGES_MAX || kind_at(c, rest) != AN_RANGE_REDUCE)
+                n--;
+            else
+                ranges[n - 1] = c->d.ranges.data[rest];
+        }
+        if (n > 1) st = an_gpu_join(c->g, c->sink, ranges, n, id);
+        if (!st) st = refresh(c);
+        an_trace_note(c->trace, "%u ranges of a reduction are one, %u", n, id);
+        if (fast != AN_RANGES_MAX && c->njoined < JOINED_MAX) c->joined[c->njoined++] = n > 1 ? id : an_range_id(an_uop_arg(c->g, ranges[0]));
+        i = (size_t)-1; /* positions are new */
+    }
+    return st;
 }
 
 static an_status rows(chooser *c, bool *done)
@@ -304,7 +413,7 @@ static an_status rows(chooser *c, bool *done)
         if (st) return st;
         an_rangeset_add(&dealt, k);
         any = true;
-        straight = straight || along_k;
+        straight = straight || along_k || is_joined(c, k);
         if (along != AN_RANGES_MAX) columns = along;
     }
     double count = 1;
@@ -347,6 +456,23 @@ static an_status rows(chooser *c, bool *done)
     return st;
 }
 
+/* The same, several ranges joined first where there are few rows. */
+static an_status joined_rows(chooser *c, bool *done)
+{
+    const an_uop before = *c->sink;
+    const size_t nlist = c->list->len;
+    double count = 1;
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (kind_at(c, r) == AN_RANGE_LOOP) count *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 64.0;
+    an_status st = count <= JOIN_ROWS_MAX ? join(c) : AN_OK;
+    if (!st) st = rows(c, done);
+    if (st || *done || !c->njoined) return st;
+    *c->sink = before; /* as if it had not been tried */
+    c->list->len = nlist;
+    c->njoined = 0;
+    return refresh(c);
+}
+
 an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
 {
     an_uop now = *sink;
@@ -354,7 +480,7 @@ an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
     bool done = false;
     an_status st = refresh(&c);
     if (!st) st = product(&c, &done);
-    if (!st && !done) st = rows(&c, &done);
+    if (!st && !done) st = joined_rows(&c, &done);
     if (!st && !done) st = an_opt_choose_lanes(g, &now, opts, trace, list);
     an_dag_fini(&c.d);
     if (!st) *sink = now;
