@@ -10,6 +10,7 @@
 enum {
     PART_MIN = 1024,   /* values that a part takes in, at least */
     ALL_MIN = 1 << 17, /* values of all results together: else one kernel is done sooner than two */
+    STEPS_MIN = 128,   /* the same of a product, whose parts share tiles */
     TILE_SIDE = 64,    /* a product's results come in tiles of that side: their operands are used again */
     TILES_WANTED = 256, /* parts of a product, times its tiles */
     FEWER = 4          /* so many times more parts make up for cutting a range further in, along which memory may run */
@@ -111,7 +112,8 @@ static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, parted *p)
     if (results * values * inner < ALL_MIN) return false;
     double most = s->cost->threads / results;
     if (reuse) most = TILES_WANTED * (double)(TILE_SIDE * TILE_SIDE) / results;
-    if (values * inner / PART_MIN < most) most = values * inner / PART_MIN;
+    const double least = reuse ? STEPS_MIN : PART_MIN;
+    if (values * inner / least < most) most = values * inner / least;
     for (uint32_t i = 1; i < an_uop_nsrc(g, reduce); i++) {
         int64_t n = 0;
         (void)const_size(s, an_uop_src(g, reduce, i), &n);
