@@ -11,7 +11,7 @@ enum {
     PART_MIN = 1024,   /* values that a part takes in, at least */
     ALL_MIN = 1 << 17, /* values of all results together: else one kernel is done sooner than two */
     STEPS_MIN = 128,   /* the same of a product, whose parts share tiles */
-    TILE_SIDE = 64,    /* a product's results come in tiles of that side: their operands are used again */
+    TILE_SIDE = 128,   /* a product's results come in tiles of that side: their operands are used again */
     TILES_WANTED = 256, /* parts of a product, times its tiles */
     FEWER = 4          /* so many times more parts make up for cutting a range further in, along which memory may run */
 };

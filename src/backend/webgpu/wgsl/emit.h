@@ -56,6 +56,15 @@ typedef struct wgsl_stage {
     uint32_t copies;
 } wgsl_stage;
 
+/* A GROUP loop that is written out, once for each iteration of a thread. Another of as many iterations may compute what it has
+ * computed: `same`, by place, 1 + the place of the node that has the value. */
+enum { WGSL_DEALT_MAX = 16 };
+typedef struct wgsl_dealt {
+    uint32_t first, end; /* from the RANGE up to its END */
+    uint32_t copies;
+    size_t nloops; /* open around it */
+} wgsl_dealt;
+
 typedef struct wgsl_emit {
     an_ctx *ctx;
     const an_kernel *kernel;
@@ -77,6 +86,9 @@ typedef struct wgsl_emit {
     uint32_t lanes;      /* of these, those that share one LOCAL iteration: GROUP loops are dealt to them */
     wgsl_stage stages[WGSL_STAGES_MAX];
     uint32_t nstages, copy;
+    wgsl_dealt dealt[WGSL_DEALT_MAX];
+    uint32_t ndealt;
+    uint32_t *same;
     bool staging;        /* between the first STAGE loop of a row and the barrier after the last */
     bool by_group;       /* a GLOBAL iteration is a workgroup, else a thread */
     bool has_global;
@@ -123,6 +135,8 @@ an_status wgsl_emit_stages(wgsl_emit *e, size_t i, size_t *next);
 /* The loop at place i, up to the end of the row of STAGE loops that it begins with: what the next iteration needs is loaded before
  * this one computes. *next: as above. */
 an_status wgsl_emit_ahead(wgsl_emit *e, size_t i, size_t *next);
+/* The GROUP loop at place i, if it can be written out: what its iterations compute is kept for later loops. *next: as above. */
+an_status wgsl_emit_dealt(wgsl_emit *e, size_t i, size_t *next);
 /* wgsl.c */
 an_status wgsl_emit_one(wgsl_emit *e, an_uop u);
 
