@@ -51,14 +51,15 @@ typedef struct tile {
     int64_t nelem, nlocal;
 } tile;
 
-static bool is_inside(const an_dag *d, size_t r, size_t k_outer)
+/* Is range r one of those whose iterations a tile holds? Of what is summed over only the innermost range is, inner. */
+static bool is_inside(const an_dag *d, size_t r, size_t inner)
 {
     const an_range_kind kind = kind_at(d, r);
-    return kind != AN_RANGE_GLOBAL && kind != AN_RANGE_LOOP && r != k_outer;
+    return kind != AN_RANGE_GLOBAL && kind != AN_RANGE_LOOP && (kind != AN_RANGE_REDUCE || r == inner);
 }
 
-/* The dimensions of what the value at position i is for one iteration of k_outer, as the load at position main walks memory. */
-static bool plan_tile(const an_dag *d, size_t i, size_t main, size_t k_outer, tile *t)
+/* The dimensions of what the value at position i is for one iteration of the loops around inner, as the load at position main walks memory. */
+static bool plan_tile(const an_dag *d, size_t i, size_t main, size_t inner, tile *t)
 {
     const size_t index = an_dag_pos(d, an_uop_src(d->g, d->order.data[main], 1));
     int64_t *coef = an_mem_alloc(an_graph_ctx(d->g), d->order.len * sizeof *coef);
@@ -66,7 +67,7 @@ static bool plan_tile(const an_dag *d, size_t i, size_t main, size_t k_outer, ti
     bool ok = coef != NULL;
     *t = (tile){.nelem = 1};
     for (size_t r = 0; r < d->ranges.len && ok; r++) {
-        if (!an_rangeset_has(&d->deps[i], r) || !is_inside(d, r, k_outer)) continue;
+        if (!an_rangeset_has(&d->deps[i], r) || !is_inside(d, r, inner)) continue;
         const int64_t n = an_range_bound(d->g, d->ranges.data[r]);
         ok = n >= 1 && t->nparts < PARTS_MAX;
         if (!ok) break;
@@ -332,7 +333,7 @@ an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_m
     an_status st = an_dag_init(&d, g, sink, 1);
     if (st) goto done;
     while (k < d.ranges.len && an_range_id(an_uop_arg(g, d.ranges.data[k])) != k_id) k++;
-    if (k == d.ranges.len || kind_at(&d, k) != AN_RANGE_REDUCE) {
+    if (k == d.ranges.len || (kind_at(&d, k) != AN_RANGE_REDUCE && kind_at(&d, k) != AN_RANGE_UNROLL)) {
         *why = "there is no such reduction";
         goto done;
     }

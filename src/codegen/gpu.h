@@ -10,8 +10,8 @@
 enum { AN_GPU_GLOBAL_ID = 1, AN_GPU_LOCAL_ID = 32 };
 an_status an_gpu_mark(an_graph *g, an_uop *sink, an_uop range, an_range_kind kind, uint32_t id);
 
-/* TILE: what varies with REDUCE range k and is read by several threads goes through workgroup memory, the ranges inside k at
- * once. *why: the reason not to. */
+/* TILE: what varies with REDUCE or UNROLL range k, the innermost of a sum, and is read by several threads goes through workgroup memory,
+ * all of its iterations at once. *why: the reason not to. */
 an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, const char **why);
 
 /* FILL: REDUCE range k up to a multiple of amount; what lies beyond adds nothing. */

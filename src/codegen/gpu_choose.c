@@ -145,115 +145,6 @@ static an_status coef_of(const chooser *c, an_uop access, size_t r, int64_t *out
     return AN_OK;
 }
 
-/* whole: no element may be computed twice. */
-static const struct shape *choose_shape(const chooser *c, int64_t m, int64_t n, double batch, bool whole)
-{
-    const struct shape *best = NULL;
-    double most = 0;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const struct shape *s = &shapes[i];
-        if (4 * K_STEP * (s->m + s->n + 8) > (int64_t)c->opts->gpu.local_nbytes) continue; /* f32, with padding */
-        if (s->m > m || s->n > n || s->m / s->tm * (s->n / s->tn) > (int64_t)c->opts->gpu.threads) continue;
-        if (whole && (m % s->m || n % s->n)) continue;
-        const double a = (double)((m + s->m - 1) / s->m), b = (double)((n + s->n - 1) / s->n), blocks = a * b * batch;
-        double score = s->rate * (double)m * (double)n / (a * b * (double)s->m * (double)s->n);
-        if (blocks < c->opts->gpu.units) score *= blocks / c->opts->gpu.units;
-        if (score > most) {
-            most = score;
-            best = s;
-        }
-    }
-    return best;
-}
-
-/* A LOOP range of a tile's side: GLOBAL blocks of size, in them `copies` / 4 rows of `threads` threads with 4 elements each. The
- * threads come as two LOCAL ranges, the inner one of `inner` threads. */
-static an_status cut_side(chooser *c, uint32_t id, int64_t size, int64_t each, bool lanes, int64_t inner, uint32_t local, uint32_t global)
-{
-    uint32_t block = id, quad = 0, thread = 0, low = 0;
-    const int64_t threads = size / each;
-    bool done = false;
-    an_status st = apply(c, AN_OPT_PADTO, id, size, &block, &done);
-    if (!st && each > 4) {
-        st = apply(c, AN_OPT_CUT, block, 4 * threads, &quad, &done);
-        if (!st) st = apply(c, AN_OPT_UPCAST, block, each / 4, NULL, &done);
-    } else {
-        quad = block;
-    }
-    thread = quad;
-    if (!st) st = apply(c, lanes ? AN_OPT_VECTOR : AN_OPT_UPCAST, quad, 4, NULL, &done);
-    if (!st && threads > inner) {
-        st = apply(c, AN_OPT_CUT, thread, inner, &low, &done);
-        if (!st) st = mark(c, low, AN_RANGE_LOCAL, local + 2);
-        if (!st) st = mark(c, thread, AN_RANGE_LOCAL, local);
-    } else if (!st) {
-        st = mark(c, thread, AN_RANGE_LOCAL, local + 2);
-    }
-    return st ? st : mark(c, id, AN_RANGE_GLOBAL, global);
-}
-
-static an_status product(chooser *c, bool *done)
-{
-    const an_uop reduce = lone_reduce(c);
-    *done = false;
-    if (an_uop_is_none(reduce) || an_reduce_op(an_uop_arg(c->g, reduce)) != AN_OP_ADD || an_uop_nsrc(c->g, reduce) != 2 || !stores_agree(c)) return AN_OK;
-    const an_uop store = an_uop_src(c->g, *c->sink, 0);
-    const size_t k = an_dag_range_at(&c->d, an_uop_src(c->g, reduce, 1));
-    const writes_seen seen = reads_what_it_writes(c, k);
-    if (seen == OTHERS_SEEN) return AN_OK;
-    const int64_t nk = bound_at(c, k);
-    if (nk <= K_STEP) return AN_OK;
-    size_t i = AN_RANGES_MAX, j = AN_RANGES_MAX;
-    double batch = 1;
-    for (size_t r = 0; r < c->d.ranges.len; r++) { /* j: along memory, or the innermost; i: the longest other one */
-        if (kind_at(c, r) != AN_RANGE_LOOP || !an_rangeset_has(an_dag_deps(&c->d, store), r)) continue;
-        int64_t coef = 0;
-        const an_status st = coef_of(c, store, r, &coef);
-        if (st) return st;
-        if (bound_at(c, r) > 0 && is_shared(c, k, r) && coef == 1) j = r;
-    }
-    for (size_t r = 0; r < c->d.ranges.len && j < AN_RANGES_MAX; r++) {
-        const bool mine = kind_at(c, r) == AN_RANGE_LOOP && an_rangeset_has(an_dag_deps(&c->d, store), r) && r != j;
-        if (mine && bound_at(c, r) > 0 && is_shared(c, k, r) && (i == AN_RANGES_MAX || bound_at(c, r) > bound_at(c, i))) i = r;
-    }
-    if (i == AN_RANGES_MAX || j == AN_RANGES_MAX) return AN_OK;
-    for (size_t r = 0; r < c->d.ranges.len; r++)
-        if (kind_at(c, r) == AN_RANGE_LOOP && r != i && r != j) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
-    const struct shape *s = choose_shape(c, bound_at(c, i), bound_at(c, j), batch, seen == OWN_SEEN);
-    if (!s) return AN_OK;
-
-    const uint32_t id_i = id_at(c, i), id_j = id_at(c, j), id_k = id_at(c, k);
-    const an_uop before = *c->sink;
-    const size_t nlist = c->list->len;
-    uint32_t others[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = 0;
-    const char *why = NULL;
-    bool ok = true;
-    for (size_t r = 0; r < c->d.ranges.len; r++)
-        if (kind_at(c, r) == AN_RANGE_LOOP && r != i && r != j && n < LOOPS_MAX) others[n++] = id_at(c, r);
-    an_status st = AN_OK;
-    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others[o], AN_RANGE_GLOBAL, global++);
-    if (!st) st = cut_side(c, id_i, s->m, s->tm, false, 4, AN_GPU_LOCAL_ID, global++);
-    if (!st) st = cut_side(c, id_j, s->n, s->tn, true, 8, AN_GPU_LOCAL_ID + 1, global++);
-    if (!st && nk % K_STEP) {
-        st = an_gpu_fill(c->g, c->sink, id_k, K_STEP, &why);
-        if (!st) st = refresh(c);
-    }
-    if (!st && !why) st = apply(c, AN_OPT_CUT, id_k, K_STEP, &inner, &ok);
-    if (!st && !why && ok && !c->opts->gpu.small_code) st = apply(c, AN_OPT_UNROLL, inner, K_STEP, NULL, &ok);
-    if (!st && !why && ok) st = an_gpu_tile(c->g, c->sink, id_k, c->opts->gpu.local_nbytes, &why);
-    if (!st && (why || !ok)) { /* as if it had not been tried */
-        an_trace_note(c->trace, "no tile: %s", why ? why : "its reduction cannot be cut");
-        *c->sink = before;
-        c->list->len = nlist;
-        return refresh(c);
-    }
-    *done = !st;
-    an_trace_note(c->trace, "tiles of %lld x %lld, %lld x %lld a thread", (long long)s->m, (long long)s->n, (long long)s->tm, (long long)s->tn);
-    return st;
-}
-
-/* --- rows -------------------------------------------------------------------------------------------- */
-
 /* How often a value is another one: the iterations of the ranges that it varies with. */
 static double iterations(const chooser *c, const an_rangeset *deps)
 {
@@ -290,6 +181,274 @@ static an_status walk_of(const chooser *c, an_uop u, size_t k, bool *along_k, si
     an_mem_free(c->ctx, coef, nbytes);
     return AN_OK;
 }
+
+/* One side of a tile: loops, the one that memory runs along first, and how many elements of each the tile has. */
+enum { SIDE_MAX = 4 };
+typedef struct side {
+    uint32_t ids[SIDE_MAX], count;
+    int64_t n[SIDE_MAX], take[SIDE_MAX];
+} side;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Fills a side of size elements, `each` for a thread: from the first loop on, whole loops and a part of the last one. whole: no element
+ * may be computed twice. */
+static bool fill(side *s, int64_t size, int64_t each, bool whole)
+{
+    int64_t rest = size, threads = size / each, copies = each / 4;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const int64_t v = i == 0 ? 4 : 1;
+        s->take[i] = smaller(s->n[i], rest);
+        if (rest % s->take[i] || s->take[i] % v || (whole && s->n[i] % s->take[i])) return false;
+        const int64_t m = s->take[i] / v, t = smaller(m, threads);
+        if (threads % t || m % t || copies % (m / t)) return false;
+        rest /= s->take[i];
+        threads /= t;
+        copies /= m / t;
+    }
+    return rest == 1;
+}
+
+static const struct shape *choose_shape(const chooser *c, side *i, side *j, double batch, int64_t step, bool whole)
+{
+    const struct shape *best = NULL;
+    double most = 0, m = 1, n = 1;
+    for (uint32_t k = 0; k < i->count; k++) m *= (double)i->n[k];
+    for (uint32_t k = 0; k < j->count; k++) n *= (double)j->n[k];
+    for (size_t x = 0; x < sizeof shapes / sizeof shapes[0]; x++) {
+        const struct shape *s = &shapes[x];
+        if (4 * step * (s->m + s->n + 8) > (int64_t)c->opts->gpu.local_nbytes) continue; /* f32, with padding */
+        if (!fill(i, s->m, s->tm, whole) || !fill(j, s->n, s->tn, whole) || s->m / s->tm * (s->n / s->tn) > (int64_t)c->opts->gpu.threads) continue;
+        double blocks = batch;
+        for (uint32_t k = 0; k < i->count; k++) blocks *= (double)((i->n[k] + i->take[k] - 1) / i->take[k]);
+        for (uint32_t k = 0; k < j->count; k++) blocks *= (double)((j->n[k] + j->take[k] - 1) / j->take[k]);
+        double score = s->rate * m * n * batch / (blocks * (double)s->m * (double)s->n);
+        if (blocks < c->opts->gpu.units) score *= blocks / c->opts->gpu.units;
+        if (score > most) {
+            most = score;
+            best = s;
+        }
+    }
+    return best && fill(i, best->m, best->tm, whole) && fill(j, best->n, best->tn, whole) ? best : NULL;
+}
+
+/* Loop number at of a side: GLOBAL blocks, in them copies of `threads` threads with v elements each. The threads come as two LOCAL
+ * ranges where there are more than `inner`. */
+static an_status cut_loop(chooser *c, const side *s, uint32_t at, int64_t threads, int64_t v, bool lanes, int64_t inner, uint32_t high, uint32_t low)
+{
+    const uint32_t id = s->ids[at];
+    const int64_t copies = s->take[at] / (threads * v);
+    uint32_t block = id, quad = 0, last = 0;
+    bool done = false;
+    an_status st = apply(c, AN_OPT_PADTO, id, s->take[at], &block, &done);
+    quad = block;
+    if (!st && copies > 1) {
+        if (threads * v > 1) st = apply(c, AN_OPT_CUT, block, threads * v, &quad, &done);
+        if (!st) st = apply(c, AN_OPT_UPCAST, block, copies, NULL, &done);
+    }
+    if (!st && v > 1) st = apply(c, lanes ? AN_OPT_VECTOR : AN_OPT_UPCAST, quad, v, NULL, &done);
+    if (st || threads == 1) return st;
+    if (threads <= inner) return mark(c, quad, AN_RANGE_LOCAL, low);
+    st = apply(c, AN_OPT_CUT, quad, inner, &last, &done);
+    if (!st) st = mark(c, last, AN_RANGE_LOCAL, low);
+    return st ? st : mark(c, quad, AN_RANGE_LOCAL, high);
+}
+
+static an_status cut_side(chooser *c, const side *s, int64_t size, int64_t each, bool lanes, int64_t inner, uint32_t local, uint32_t *global)
+{
+    int64_t threads = size / each;
+    an_status st = AN_OK;
+    for (uint32_t i = 0; i < s->count && !st; i++) {
+        const int64_t v = i == 0 ? 4 : 1, t = smaller(s->take[i] / v, threads);
+        const uint32_t outer = local - 2 * i; /* further out */
+        st = cut_loop(c, s, i, t, v, i == 0 && lanes, i == 0 ? inner : t, outer, i == 0 ? local + 2 : outer);
+        if (!st) st = mark(c, s->ids[i], AN_RANGE_GLOBAL, (*global)++);
+        threads /= t;
+    }
+    return st;
+}
+
+/* Which loads of the reduction's value vary with range r: bits. */
+static uint64_t loads_with(const chooser *c, an_uop reduce, size_t r)
+{
+    const size_t end = an_dag_pos(&c->d, reduce);
+    uint64_t bits = 0;
+    uint32_t n = 0;
+    for (size_t i = 0; i < end; i++) {
+        if (an_uop_op(c->g, c->d.order.data[i]) != AN_OP_LOAD) continue;
+        bool inside = false;
+        for (uint32_t s = 1; s < an_uop_nsrc(c->g, reduce); s++) inside = inside || an_rangeset_has(&c->d.deps[i], an_dag_range_at(&c->d, an_uop_src(c->g, reduce, s)));
+        if (inside && n < 64 && an_rangeset_has(&c->d.deps[i], r)) bits |= (uint64_t)1 << n;
+        n += inside;
+    }
+    return bits;
+}
+
+/* What a product is made of: indices of ranges. */
+typedef struct parts {
+    an_uop reduce, store;
+    size_t i, j, k;
+    int64_t step; /* of k, staged at a time */
+    bool only;    /* k is all that is summed over */
+} parts;
+
+/* The range to sum along: the one that memory runs along where its length allows, else the longest. */
+static an_status choose_k(const chooser *c, parts *p)
+{
+    p->k = AN_RANGES_MAX;
+    p->only = an_uop_nsrc(c->g, p->reduce) == 2;
+    bool best_along = false;
+    for (uint32_t s = 1; s < an_uop_nsrc(c->g, p->reduce); s++) {
+        const size_t r = an_dag_range_at(&c->d, an_uop_src(c->g, p->reduce, s));
+        const int64_t n = bound_at(c, r), step = p->only || n % K_STEP == 0 ? K_STEP : K_STEP / 2;
+        bool along_k = false;
+        size_t along = AN_RANGES_MAX;
+        if (p->only ? n <= K_STEP : n < 1 || n % step) continue;
+        const an_status st = walk_of(c, p->reduce, r, &along_k, &along);
+        if (st) return st;
+        if (p->k != AN_RANGES_MAX && (best_along || (!along_k && n <= bound_at(c, p->k)))) continue;
+        p->k = r;
+        p->step = step;
+        best_along = along_k;
+    }
+    return AN_OK;
+}
+
+static bool is_output(const chooser *c, const parts *p, size_t r)
+{
+    return kind_at(c, r) == AN_RANGE_LOOP && bound_at(c, r) > 0 && an_rangeset_has(an_dag_deps(&c->d, p->store), r) && loads_with(c, p->reduce, r) != 0 &&
+           is_shared(c, p->k, r);
+}
+
+/* j: along memory, or the innermost; i: the longest one that only other loads vary with, if there is such a one. */
+static an_status choose_sides(const chooser *c, parts *p)
+{
+    p->i = p->j = AN_RANGES_MAX;
+    for (size_t r = 0; r < c->d.ranges.len; r++) {
+        int64_t coef = 0;
+        if (!is_output(c, p, r)) continue;
+        const an_status st = coef_of(c, p->store, r, &coef);
+        if (st) return st;
+        if (coef == 1) p->j = r;
+    }
+    for (int apart = 1; apart >= 0 && p->i == AN_RANGES_MAX && p->j < AN_RANGES_MAX; apart--)
+        for (size_t r = 0; r < c->d.ranges.len; r++) {
+            if (!is_output(c, p, r) || r == p->j || (apart && (loads_with(c, p->reduce, r) & loads_with(c, p->reduce, p->j)))) continue;
+            if (p->i == AN_RANGES_MAX || bound_at(c, r) > bound_at(c, p->i)) p->i = r;
+        }
+    return AN_OK;
+}
+
+/* The loops of side j: j, and as long as it is short what lies next to it in memory and the loads of i do not vary with. */
+static an_status gather_side(const chooser *c, const parts *p, side *s)
+{
+    const uint64_t other = loads_with(c, p->reduce, p->i);
+    int64_t all = bound_at(c, p->j), last = 1;
+    *s = (side){.ids = {id_at(c, p->j)}, .count = 1, .n = {all}};
+    while (all < shapes[0].n && s->count < SIDE_MAX) {
+        size_t next = AN_RANGES_MAX;
+        int64_t next_coef = 0;
+        for (size_t r = 0; r < c->d.ranges.len; r++) {
+            int64_t coef = 0;
+            if (!is_output(c, p, r) || r == p->j || r == p->i || (loads_with(c, p->reduce, r) & other)) continue;
+            const an_status st = coef_of(c, p->store, r, &coef);
+            if (st) return st;
+            if (coef == AN_COEF_NONE || coef <= last || (next != AN_RANGES_MAX && coef > next_coef)) continue;
+            next = r;
+            next_coef = coef;
+        }
+        if (next == AN_RANGES_MAX) break;
+        s->ids[s->count] = id_at(c, next);
+        s->n[s->count++] = bound_at(c, next);
+        all *= bound_at(c, next);
+        last = next_coef;
+    }
+    return AN_OK;
+}
+
+static an_status plan_product(const chooser *c, parts *p, side *i, side *j, bool whole, const struct shape **shape)
+{
+    an_status st = choose_sides(c, p);
+    *shape = NULL;
+    if (st || p->i == AN_RANGES_MAX || p->j == AN_RANGES_MAX) return st;
+    *i = (side){.ids = {id_at(c, p->i)}, .count = 1, .n = {bound_at(c, p->i)}};
+    st = gather_side(c, p, j);
+    for (int again = 0; again < 2 && !st && !*shape; again++) {
+        double batch = 1;
+        for (size_t r = 0; r < c->d.ranges.len; r++) {
+            bool mine = r == p->i;
+            for (uint32_t k = 0; k < j->count; k++) mine = mine || j->ids[k] == id_at(c, r);
+            if (kind_at(c, r) == AN_RANGE_LOOP && !mine) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
+        }
+        *shape = choose_shape(c, i, j, batch, p->step, whole);
+        if (*shape || again) break;
+        const uint64_t other = loads_with(c, p->reduce, p->i); /* the longest loop of that side instead */
+        for (size_t r = 0; r < c->d.ranges.len; r++)
+            if (is_output(c, p, r) && r != p->i && !(loads_with(c, p->reduce, r) & other) && bound_at(c, r) > bound_at(c, p->j)) p->j = r;
+        *j = (side){.ids = {id_at(c, p->j)}, .count = 1, .n = {bound_at(c, p->j)}};
+    }
+    return st;
+}
+
+static an_status product(chooser *c, bool *done)
+{
+    parts p = {.reduce = lone_reduce(c), .store = an_uop_src(c->g, *c->sink, 0)};
+    const struct shape *s = NULL;
+    side i, j;
+    *done = false;
+    if (an_uop_is_none(p.reduce) || an_reduce_op(an_uop_arg(c->g, p.reduce)) != AN_OP_ADD || an_uop_nsrc(c->g, p.reduce) < 2 || !stores_agree(c)) return AN_OK;
+    an_status st = choose_k(c, &p);
+    if (st || p.k == AN_RANGES_MAX) return st;
+    bool own = false, others = false;
+    for (uint32_t r = 1; r < an_uop_nsrc(c->g, p.reduce); r++) {
+        const writes_seen seen = reads_what_it_writes(c, an_dag_range_at(&c->d, an_uop_src(c->g, p.reduce, r)));
+        own = own || seen == OWN_SEEN;
+        others = others || seen == OTHERS_SEEN;
+    }
+    if (others) return AN_OK;
+    st = plan_product(c, &p, &i, &j, own, &s);
+    if (st || !s) return st;
+
+    const int64_t nk = bound_at(c, p.k);
+    const uint32_t id_k = id_at(c, p.k);
+    const an_uop before = *c->sink;
+    const size_t nlist = c->list->len;
+    uint32_t others_ids[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = id_k, written = 0;
+    const char *why = NULL;
+    bool ok = true;
+    for (size_t r = 0; r < c->d.ranges.len; r++) {
+        bool mine = id_at(c, r) == i.ids[0];
+        for (uint32_t k = 0; k < j.count; k++) mine = mine || j.ids[k] == id_at(c, r);
+        if (kind_at(c, r) == AN_RANGE_LOOP && !mine && n < LOOPS_MAX) others_ids[n++] = id_at(c, r);
+    }
+    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others_ids[o], AN_RANGE_GLOBAL, global++);
+    if (!st) st = cut_side(c, &i, s->m, s->tm, false, 4, AN_GPU_LOCAL_ID + 8, &global);
+    if (!st) st = cut_side(c, &j, s->n, s->tn, true, 8, AN_GPU_LOCAL_ID + 9, &global);
+    if (!st && nk % p.step) {
+        st = an_gpu_fill(c->g, c->sink, id_k, p.step, &why);
+        if (!st) st = refresh(c);
+    }
+    if (!st && !why && nk > p.step) st = apply(c, AN_OPT_CUT, id_k, p.step, &inner, &ok);
+    if (!st && !why && ok && !c->opts->gpu.small_code) {
+        st = apply(c, AN_OPT_UNROLL, inner, p.step, &written, &ok);
+        inner = written;
+    }
+    if (!st && !why && ok) st = an_gpu_tile(c->g, c->sink, inner, c->opts->gpu.local_nbytes, &why);
+    if (!st && (why || !ok)) { /* as if it had not been tried */
+        an_trace_note(c->trace, "no tile: %s", why ? why : "its reduction cannot be cut");
+        *c->sink = before;
+        c->list->len = nlist;
+        return refresh(c);
+    }
+    *done = !st;
+    an_trace_note(c->trace, "tiles of %lld x %lld, %lld x %lld a thread", (long long)s->m, (long long)s->n, (long long)s->tm, (long long)s->tn);
+    return st;
+}
+
+/* --- rows -------------------------------------------------------------------------------------------- */
 
 /* The longest range of a reduction that no other one is around. */
 static size_t long_range(const chooser *c, size_t i)
