@@ -3,7 +3,7 @@
  *
  *   for io, jo (GLOBAL), il, jl (LOCAL)         for io, jo, il, jl
  *     sum over ko, ki of                          sum over ko of
- *       A[(io il) * K + ko ki] * B[..]    -->       for s (STAGE): L[ki, il] = A[.. s ..]
+ *       f(A[(io il) * K + ko ki]) * B[..]   -->     for s (STAGE): L[ki, il] = f(A[.. s ..])
  *                                                   sum over ki of L[ki, il] * M[ki, jl]
  *
  * The tile is a REDUCE by BARRIER: it binds the ranges of the copying loop, its value is a store to a LOCAL, and it is the
@@ -51,28 +51,29 @@ typedef struct tile {
     int64_t nelem, nlocal;
 } tile;
 
-static bool is_inside(const an_dag *d, size_t r, size_t k_outer)
+/* Is range r one of those whose iterations a tile holds? Of what is summed over only the innermost range is, inner. */
+static bool is_inside(const an_dag *d, size_t r, size_t inner)
 {
     const an_range_kind kind = kind_at(d, r);
-    return kind != AN_RANGE_GLOBAL && kind != AN_RANGE_LOOP && r != k_outer;
+    return kind != AN_RANGE_GLOBAL && kind != AN_RANGE_LOOP && (kind != AN_RANGE_REDUCE || r == inner);
 }
 
-/* The dimensions of what the load at position i reads for one iteration of k_outer. */
-static bool plan_tile(const an_dag *d, size_t i, size_t k_outer, tile *t)
+/* The dimensions of what the value at position i is for one iteration of the loops around inner, as the load at position main walks memory. */
+static bool plan_tile(const an_dag *d, size_t i, size_t main, size_t inner, tile *t)
 {
-    const size_t index = an_dag_pos(d, an_uop_src(d->g, d->order.data[i], 1));
+    const size_t index = an_dag_pos(d, an_uop_src(d->g, d->order.data[main], 1));
     int64_t *coef = an_mem_alloc(an_graph_ctx(d->g), d->order.len * sizeof *coef);
     dim rising[DIMS_MAX] = {{.n = 0}}; /* by rising coef */
     bool ok = coef != NULL;
     *t = (tile){.nelem = 1};
     for (size_t r = 0; r < d->ranges.len && ok; r++) {
-        if (!an_rangeset_has(&d->deps[i], r) || !is_inside(d, r, k_outer)) continue;
+        if (!an_rangeset_has(&d->deps[i], r) || !is_inside(d, r, inner)) continue;
         const int64_t n = an_range_bound(d->g, d->ranges.data[r]);
         ok = n >= 1 && t->nparts < PARTS_MAX;
         if (!ok) break;
         an_dag_coefs(d, r, coef);
         part p = {.range = r, .n = n, .coef = coef[index]};
-        if (p.coef != AN_COEF_NONE && p.coef < 0) p.coef = AN_COEF_NONE;
+        if (p.coef != AN_COEF_NONE && p.coef <= 0) p.coef = AN_COEF_NONE; /* 0: the value varies with more than that load */
         uint32_t at = t->nparts++;
         for (; at > 0 && t->parts[at - 1].coef != AN_COEF_NONE && (p.coef == AN_COEF_NONE || t->parts[at - 1].coef < p.coef); at--)
             t->parts[at] = t->parts[at - 1];
@@ -149,19 +150,73 @@ static bool part_digits(an_graph *g, tile *t)
     return true;
 }
 
-/* u with the tile's ranges replaced by the digits: an index that is affine in all of them as a sum over dimensions. */
-static an_status at_digits(const an_dag *d, const tile *t, bool affine, an_uop *u)
+/* The index of a load, of d, with the tile's ranges replaced by the digits: where it is affine in all of them, as a sum over
+ * dimensions. to is what it is by plain substitution. */
+static an_status index_at_digits(const an_dag *d, const tile *t, an_uop index, an_uop *to)
 {
     an_graph *g = d->g;
+    an_ctx *ctx = an_graph_ctx(g);
+    const size_t nbytes = d->order.len * sizeof(int64_t), at = an_dag_pos(d, index);
+    int64_t by_dim[DIMS_MAX] = {0};
     an_range_sub subs[PARTS_MAX];
-    for (uint32_t k = 0; k < t->nparts; k++) {
-        const an_uop to = affine ? an_index(g, 0) : t->parts[k].digit;
-        subs[k] = (an_range_sub){d->ranges.data[t->parts[k].range], to, {AN_UOP_NONE, AN_UOP_NONE}, 0};
+    bool affine = true;
+    int64_t *coef = an_mem_alloc(ctx, nbytes);
+    if (!coef) return AN_ERR_NOMEM;
+    for (uint32_t k = 0; k < t->nparts && affine; k++) { /* one step a dimension, whichever part grows */
+        const part *p = &t->parts[k];
+        an_dag_coefs(d, p->range, coef);
+        affine = coef[at] != AN_COEF_NONE && coef[at] % p->unit == 0;
+        if (affine && p->unit == 1) by_dim[p->dim] = coef[at];
+        subs[k] = (an_range_sub){d->ranges.data[p->range], an_index(g, 0), {AN_UOP_NONE, AN_UOP_NONE}, 0};
     }
-    const an_status st = an_replace_ranges(g, u, 1, subs, t->nparts);
-    for (uint32_t k = 0; k < t->ndims && affine && !st; k++)
-        *u = an_idx_add(g, *u, an_idx_mul(g, t->dims[k].digit, an_index(g, t->dims[k].coef)));
-    return st ? st : an_uop_is_none(*u) ? AN_ERR_NOMEM : AN_OK;
+    for (uint32_t k = 0; k < t->nparts && affine; k++) {
+        an_dag_coefs(d, t->parts[k].range, coef);
+        affine = coef[at] == by_dim[t->parts[k].dim] * t->parts[k].unit;
+    }
+    an_mem_free(ctx, coef, nbytes);
+    if (!affine) return AN_OK;
+    an_uop u = index;
+    const an_status st = an_replace_ranges(g, &u, 1, subs, t->nparts);
+    for (uint32_t k = 0; k < t->ndims && !st; k++) u = an_idx_add(g, u, an_idx_mul(g, t->dims[k].digit, an_index(g, by_dim[k])));
+    *to = u;
+    return st ? st : an_uop_is_none(u) ? AN_ERR_NOMEM : AN_OK;
+}
+
+/* The value u, of d, as the tile's element has it. */
+static an_status at_digits(const an_dag *d, const tile *t, an_uop *u)
+{
+    an_graph *g = d->g;
+    an_ctx *ctx = an_graph_ctx(g);
+    an_uop_vec order = {0}, scratch = {0};
+    an_nodemap map = {0};
+    an_status st = an_toposort(g, u, 1, &order);
+    for (uint32_t k = 0; k < t->nparts && !st; k++)
+        if (!an_nodemap_set(&map, ctx, d->ranges.data[t->parts[k].range], t->parts[k].digit)) st = AN_ERR_NOMEM;
+    for (size_t i = 0; i < order.len && !st; i++) {
+        const an_uop n = order.data[i];
+        if (an_uop_op(g, n) == AN_OP_RANGE) continue;
+        an_uop v = an_nodemap_rebuild(&map, g, n, &scratch);
+        if (!an_uop_is_none(v) && an_uop_op(g, n) == AN_OP_LOAD) {
+            an_uop index = an_uop_src(g, v, 1);
+            st = index_at_digits(d, t, an_uop_src(g, n, 1), &index);
+            v = st ? AN_UOP_NONE : an_load(g, an_uop_src(g, v, 0), index, an_uop_nsrc(g, v) > 2 ? an_uop_src(g, v, 2) : AN_UOP_NONE);
+        }
+        if (an_uop_is_none(v) || !an_nodemap_set(&map, ctx, n, v)) st = st ? st : AN_ERR_NOMEM;
+    }
+    if (!st) *u = an_nodemap_get(&map, *u);
+    an_nodemap_fini(&map, ctx);
+    an_vec_fini(ctx, &order);
+    an_vec_fini(ctx, &scratch);
+    return st;
+}
+
+static bool has_gate(const an_dag *d, an_uop u)
+{
+    an_uop_vec order = {0};
+    bool gated = an_toposort(d->g, &u, 1, &order) != AN_OK;
+    for (size_t i = 0; i < order.len; i++) gated = gated || (an_uop_op(d->g, order.data[i]) == AN_OP_LOAD && an_uop_nsrc(d->g, order.data[i]) > 2);
+    an_vec_fini(an_graph_ctx(d->g), &order);
+    return gated;
 }
 
 static bool is_affine(const tile *t)
@@ -171,22 +226,20 @@ static bool is_affine(const tile *t)
     return true;
 }
 
-/* The load from workgroup memory that stands for the load u. */
+/* The load from workgroup memory that stands for the value u. */
 static an_uop stage(const an_dag *d, an_uop u, tile *t, uint32_t number, uint32_t id)
 {
     an_graph *g = d->g;
     const an_dtype dtype = an_uop_dtype(g, u);
-    const bool affine = is_affine(t), gated = an_uop_nsrc(g, u) > 2;
     const dim *last = &t->dims[t->ndims - 1];
-    const bool wide = affine && last->coef == 1 && last->n % 4 == 0 && an_dtype_nbytes(dtype) <= 4 && !gated;
+    const bool wide = is_affine(t) && last->coef == 1 && last->n % 4 == 0 && an_dtype_nbytes(dtype) <= 4 && !has_gate(d, u);
     const int64_t lanes = wide ? 4 : 1;
     const an_uop s = an_range(g, an_index(g, t->nelem / lanes), id, AN_RANGE_STAGE);
     const an_uop v = wide ? an_range(g, an_index(g, lanes), id + 1, AN_RANGE_VECTOR) : an_index(g, 0);
     lay_out(t);
     if (an_uop_is_none(s) || an_uop_is_none(v) || !take_digits(g, t, s, v, lanes) || !part_digits(g, t)) return AN_UOP_NONE;
-    an_uop src[4] = {an_uop_src(g, u, 0), an_uop_src(g, u, 1), gated ? an_uop_src(g, u, 2) : AN_UOP_NONE};
-    if (at_digits(d, t, affine, &src[1]) || (gated && at_digits(d, t, false, &src[2]))) return AN_UOP_NONE;
-    const an_uop value = an_uop_new_full(g, AN_OP_LOAD, dtype, 1, src, gated ? 3 : 2, 0, 0);
+    an_uop value = u;
+    if (at_digits(d, t, &value)) return AN_UOP_NONE;
     an_uop to = an_index(g, 0), from = an_index(g, 0);
     for (uint32_t k = 0; k < t->ndims; k++) to = an_idx_add(g, to, an_idx_mul(g, t->dims[k].digit, an_index(g, t->dims[k].stride)));
     for (uint32_t k = 0; k < t->nparts; k++) {
@@ -211,6 +264,60 @@ static bool is_shared(const an_dag *d, size_t i)
     return false;
 }
 
+/* How many values there are of what varies with these ranges. */
+static double iterations(const an_dag *d, size_t i)
+{
+    double n = 1;
+    for (size_t r = 0; r < d->ranges.len; r++)
+        if (an_rangeset_has(&d->deps[i], r)) n *= (double)an_range_bound(d->g, d->ranges.data[r]);
+    return n;
+}
+
+enum { NOT_PURE = UINT32_MAX }; /* else 1 + the position of the load that reads the most of those that vary with k; 0: there is none */
+
+/* By position: is the value made of loads and elementwise ops alone, and of which load mainly? */
+static uint32_t main_load(const an_dag *d, size_t i, size_t k, const uint32_t *mains)
+{
+    const an_uop u = d->order.data[i];
+    const an_op op = an_uop_op(d->g, u);
+    uint32_t best = 0;
+    if (op == AN_OP_LOAD) return an_uop_op(d->g, an_uop_src(d->g, u, 0)) != AN_OP_PARAM ? NOT_PURE : an_rangeset_has(&d->deps[i], k) ? (uint32_t)i + 1 : 0;
+    if (op == AN_OP_CONST || op == AN_OP_RANGE || op == AN_OP_VAR) return 0;
+    if (!an_op_has(op, AN_TRAIT_ELEM)) return NOT_PURE;
+    for (uint32_t s = 0; s < an_uop_nsrc(d->g, u); s++) {
+        const uint32_t m = mains[an_dag_pos(d, an_uop_src(d->g, u, s))];
+        if (m == NOT_PURE) return NOT_PURE;
+        if (m && (!best || iterations(d, m - 1) > iterations(d, best - 1))) best = m;
+    }
+    return best;
+}
+
+/* Values that vary with k, are the same for several threads, and are made of loads: the largest such ones go into tiles, so
+ * that what is computed of an element is computed once. marks: 1 + the position of its main load. */
+static an_status mark_staged(const an_dag *d, size_t k, uint32_t *marks)
+{
+    an_ctx *ctx = an_graph_ctx(d->g);
+    const size_t n = d->order.len;
+    uint32_t *mains = an_mem_alloc(ctx, n * sizeof *mains);
+    bool *may = an_mem_zalloc(ctx, n * sizeof *may);
+    const an_status st = mains && may ? AN_OK : AN_ERR_NOMEM;
+    for (size_t i = 0; i < n && !st; i++) {
+        const an_uop u = d->order.data[i];
+        const an_dtype dtype = an_uop_dtype(d->g, u);
+        mains[i] = main_load(d, i, k, mains);
+        may[i] = mains[i] && mains[i] != NOT_PURE && an_rangeset_has(&d->deps[i], k) && is_shared(d, i) &&
+                 (an_uop_op(d->g, u) == AN_OP_LOAD || (an_dtype_kind_of(dtype) == AN_KIND_FLOAT && an_dtype_nbytes(dtype) <= 4));
+    }
+    for (size_t i = 0; i < n && !st; i++)
+        for (uint32_t s = 0; s < an_uop_nsrc(d->g, d->order.data[i]) && !may[i]; s++) {
+            const size_t at = an_dag_pos(d, an_uop_src(d->g, d->order.data[i], s));
+            if (may[at]) marks[at] = mains[at];
+        }
+    an_mem_free(ctx, mains, n * sizeof *mains);
+    an_mem_free(ctx, may, n * sizeof *may);
+    return st;
+}
+
 an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, const char **why)
 {
     an_ctx *ctx = an_graph_ctx(g);
@@ -220,24 +327,27 @@ an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_m
     int64_t nbytes = 0;
     uint32_t number = 0, id = 0;
     size_t k = 0;
+    uint32_t *marks = NULL;
     bool any = false;
     *why = NULL;
     an_status st = an_dag_init(&d, g, sink, 1);
     if (st) goto done;
     while (k < d.ranges.len && an_range_id(an_uop_arg(g, d.ranges.data[k])) != k_id) k++;
-    if (k == d.ranges.len || kind_at(&d, k) != AN_RANGE_REDUCE) {
+    if (k == d.ranges.len || (kind_at(&d, k) != AN_RANGE_REDUCE && kind_at(&d, k) != AN_RANGE_UNROLL)) {
         *why = "there is no such reduction";
         goto done;
     }
     id = an_range_id(an_uop_arg(g, d.ranges.data[d.ranges.len - 1])) + 1;
+    marks = an_mem_zalloc(ctx, d.order.len * sizeof *marks);
+    st = marks ? mark_staged(&d, k, marks) : AN_ERR_NOMEM;
+    if (st) goto done;
     st = AN_ERR_NOMEM;
     for (size_t i = 0; i < d.order.len; i++) {
         const an_uop u = d.order.data[i];
         an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
         tile t;
         if (an_uop_is_none(v)) goto done;
-        if (an_uop_op(g, u) == AN_OP_LOAD && an_uop_eq(u, v) && an_uop_op(g, an_uop_src(g, u, 0)) == AN_OP_PARAM &&
-            an_rangeset_has(&d.deps[i], k) && is_shared(&d, i) && number < AN_LOCALS_MAX && plan_tile(&d, i, k, &t)) {
+        if (marks[i] && number < AN_LOCALS_MAX && plan_tile(&d, i, marks[i] - 1, k, &t)) {
             v = stage(&d, u, &t, number, id);
             if (an_uop_is_none(v)) goto done;
             nbytes += t.nlocal * (an_dtype_nbytes(an_uop_dtype(g, u)) == 8 ? 8 : 4);
@@ -256,6 +366,7 @@ an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_m
         *sink = an_nodemap_get(&map, *sink);
 done:
     if (st && an_ctx_status(ctx)) st = an_ctx_status(ctx);
+    an_mem_free(ctx, marks, d.order.len * sizeof *marks);
     an_nodemap_fini(&map, ctx);
     an_vec_fini(ctx, &scratch);
     an_dag_fini(&d);
@@ -327,6 +438,25 @@ done:
     an_vec_fini(ctx, &scratch);
     an_dag_fini(&d);
     return st;
+}
+
+/* --- several ranges as one ----------------------------------------------------------------------- */
+
+an_status an_gpu_join(an_graph *g, an_uop *sink, const an_uop *ranges, uint32_t n, uint32_t id)
+{
+    an_range_sub subs[AN_RANK_MAX * 2];
+    int64_t all = 1, step = 1;
+    for (uint32_t i = 0; i < n; i++) all *= an_range_bound(g, ranges[i]);
+    const an_uop one = an_range(g, an_index(g, all), id, AN_RANGE_REDUCE);
+    for (uint32_t i = n; i-- > 0;) {
+        const int64_t bound = an_range_bound(g, ranges[i]);
+        an_uop to = step == 1 ? one : an_binary(g, AN_OP_FLOORDIV, one, an_index(g, step));
+        if (i > 0) to = an_binary(g, AN_OP_FLOORMOD, to, an_index(g, bound));
+        if (an_uop_is_none(to)) return AN_ERR_NOMEM;
+        subs[i] = (an_range_sub){ranges[i], to, {i ? AN_UOP_NONE : one, AN_UOP_NONE}, i ? 0 : 1};
+        step *= bound;
+    }
+    return an_replace_ranges(g, sink, 1, subs, n);
 }
 
 /* --- what is left -------------------------------------------------------------------------------- */

@@ -10,12 +10,15 @@
 enum { AN_GPU_GLOBAL_ID = 1, AN_GPU_LOCAL_ID = 32 };
 an_status an_gpu_mark(an_graph *g, an_uop *sink, an_uop range, an_range_kind kind, uint32_t id);
 
-/* TILE: what varies with REDUCE range k and is read by several threads goes through workgroup memory, the ranges inside k at
- * once. *why: the reason not to. */
+/* TILE: what varies with REDUCE or UNROLL range k, the innermost of a sum, and is read by several threads goes through workgroup memory,
+ * all of its iterations at once. *why: the reason not to. */
 an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, const char **why);
 
 /* FILL: REDUCE range k up to a multiple of amount; what lies beyond adds nothing. */
 an_status an_gpu_fill(an_graph *g, an_uop *sink, uint32_t k_id, int64_t amount, const char **why);
+
+/* JOIN: constant REDUCE ranges, all of them bound wherever one is, as one range with the id of the first; the last is walked fastest. */
+an_status an_gpu_join(an_graph *g, an_uop *sink, const an_uop *ranges, uint32_t n, uint32_t id);
 
 /* The heuristics: gpu_choose.c. */
 an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list);

@@ -10,7 +10,7 @@
  * Tiles were measured on an NVIDIA H200 (docs/PERFORMANCE.md); rate is f32 TF/s where there are workgroups enough. */
 #include "codegen/gpu.h"
 
-enum { K_STEP = 16, ROW_MIN = 64, ROWS_MAX = 1 << 16, COLUMN_LANES = 32, LOOPS_MAX = 12 };
+enum { K_STEP = 16, ROW_MIN = 64, ROWS_MAX = 1 << 16, COLUMN_LANES = 32, LOOPS_MAX = 12, JOIN_MAX = 1024, JOINED_MAX = 16, JOIN_ROWS_MAX = 1 << 14 };
 
 static const struct shape {
     int64_t m, n, tm, tn;
@@ -28,6 +28,7 @@ typedef struct chooser {
     an_trace *trace;
     an_opt_vec *list;
     an_dag d;
+    uint32_t joined[JOINED_MAX], njoined; /* ids of ranges that several were joined to, memory along them */
 } chooser;
 
 static an_status refresh(chooser *c)
@@ -107,14 +108,29 @@ static bool is_shared(const chooser *c, size_t k, size_t r)
     return false;
 }
 
-static bool reads_what_it_writes(const chooser *c)
+/* Which loads see a buffer that the kernel writes: none, some (of the very elements), or some that vary with range k. */
+typedef enum writes_seen { NONE_SEEN, OWN_SEEN, OTHERS_SEEN } writes_seen;
+
+static writes_seen reads_what_it_writes(const chooser *c, size_t k)
 {
-    for (size_t i = 0; i < c->d.order.len; i++)
-        for (size_t k = 0; an_uop_op(c->g, c->d.order.data[i]) == AN_OP_STORE && k < c->d.order.len; k++)
-            if (an_uop_op(c->g, c->d.order.data[k]) == AN_OP_LOAD &&
-                an_uop_eq(an_uop_src(c->g, c->d.order.data[k], 0), an_uop_src(c->g, c->d.order.data[i], 0)))
-                return true;
-    return false;
+    writes_seen seen = NONE_SEEN;
+    for (uint32_t s = 0; s < an_uop_nsrc(c->g, *c->sink); s++)
+        for (size_t i = 0; i < c->d.order.len; i++) {
+            const an_uop u = c->d.order.data[i];
+            if (an_uop_op(c->g, u) != AN_OP_LOAD || !an_uop_eq(an_uop_src(c->g, u, 0), an_uop_src(c->g, an_uop_src(c->g, *c->sink, s), 0))) continue;
+            if (an_rangeset_has(&c->d.deps[i], k)) return OTHERS_SEEN;
+            seen = OWN_SEEN;
+        }
+    return seen;
+}
+
+/* Do all stores vary with the same ranges? */
+static bool stores_agree(const chooser *c)
+{
+    const an_rangeset *first = an_dag_deps(&c->d, an_uop_src(c->g, *c->sink, 0));
+    for (uint32_t s = 1; s < an_uop_nsrc(c->g, *c->sink); s++)
+        if (memcmp(first, an_dag_deps(&c->d, an_uop_src(c->g, *c->sink, s)), sizeof *first) != 0) return false;
+    return true;
 }
 
 /* How much the index of an access grows with range r. */
@@ -129,99 +145,298 @@ static an_status coef_of(const chooser *c, an_uop access, size_t r, int64_t *out
     return AN_OK;
 }
 
-static const struct shape *choose_shape(const chooser *c, int64_t m, int64_t n, double batch)
+/* How often a value is another one: the iterations of the ranges that it varies with. */
+static double iterations(const chooser *c, const an_rangeset *deps)
+{
+    double n = 1;
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (an_rangeset_has(deps, r)) n *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 64.0;
+    return n;
+}
+
+/* How memory is walked by the loads inside reduction u, over range k: along k (1), along a LOOP range (r), neither (0). Where they
+ * differ, those that read the most decide. */
+static an_status walk_of(const chooser *c, an_uop u, size_t k, bool *along_k, size_t *along)
+{
+    const size_t nbytes = c->d.order.len * sizeof(int64_t), value = an_dag_pos(&c->d, an_uop_src(c->g, u, 0));
+    int64_t *coef = an_mem_alloc(c->ctx, nbytes);
+    if (!coef) return AN_ERR_NOMEM;
+    double most = 0;
+    *along_k = false;
+    *along = AN_RANGES_MAX;
+    for (size_t r = 0; r < c->d.ranges.len; r++) {
+        if (r != k && kind_at(c, r) != AN_RANGE_LOOP) continue;
+        an_dag_coefs(&c->d, r, coef);
+        for (size_t i = 0; i <= value; i++) {
+            const an_uop load = c->d.order.data[i];
+            if (an_uop_op(c->g, load) != AN_OP_LOAD || !an_rangeset_has(&c->d.deps[i], k)) continue;
+            if (coef[an_dag_pos(&c->d, an_uop_src(c->g, load, 1))] != 1) continue;
+            const double n = iterations(c, &c->d.deps[i]);
+            if (n < most || (n == most && *along_k)) continue;
+            most = n;
+            *along_k = r == k;
+            *along = r == k ? AN_RANGES_MAX : r;
+        }
+    }
+    an_mem_free(c->ctx, coef, nbytes);
+    return AN_OK;
+}
+
+/* One side of a tile: loops, the one that memory runs along first, and how many elements of each the tile has. */
+enum { SIDE_MAX = 4 };
+typedef struct side {
+    uint32_t ids[SIDE_MAX], count;
+    int64_t n[SIDE_MAX], take[SIDE_MAX];
+} side;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Fills a side of size elements, `each` for a thread: from the first loop on, whole loops and a part of the last one. whole: no element
+ * may be computed twice. */
+static bool fill(side *s, int64_t size, int64_t each, bool whole)
+{
+    int64_t rest = size, threads = size / each, copies = each / 4;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const int64_t v = i == 0 ? 4 : 1;
+        s->take[i] = smaller(s->n[i], rest);
+        if (rest % s->take[i] || s->take[i] % v || (whole && s->n[i] % s->take[i])) return false;
+        const int64_t m = s->take[i] / v, t = smaller(m, threads);
+        if (threads % t || m % t || copies % (m / t)) return false;
+        rest /= s->take[i];
+        threads /= t;
+        copies /= m / t;
+    }
+    return rest == 1;
+}
+
+static const struct shape *choose_shape(const chooser *c, side *i, side *j, double batch, int64_t step, bool whole)
 {
     const struct shape *best = NULL;
-    double most = 0;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const struct shape *s = &shapes[i];
-        if (4 * K_STEP * (s->m + s->n + 8) > (int64_t)c->opts->gpu.local_nbytes) continue; /* f32, with padding */
-        if (s->m > m || s->n > n || s->m / s->tm * (s->n / s->tn) > (int64_t)c->opts->gpu.threads) continue;
-        const double a = (double)((m + s->m - 1) / s->m), b = (double)((n + s->n - 1) / s->n), blocks = a * b * batch;
-        double score = s->rate * (double)m * (double)n / (a * b * (double)s->m * (double)s->n);
+    double most = 0, m = 1, n = 1;
+    for (uint32_t k = 0; k < i->count; k++) m *= (double)i->n[k];
+    for (uint32_t k = 0; k < j->count; k++) n *= (double)j->n[k];
+    for (size_t x = 0; x < sizeof shapes / sizeof shapes[0]; x++) {
+        const struct shape *s = &shapes[x];
+        if (4 * step * (s->m + s->n + 8) > (int64_t)c->opts->gpu.local_nbytes) continue; /* f32, with padding */
+        if (!fill(i, s->m, s->tm, whole) || !fill(j, s->n, s->tn, whole) || s->m / s->tm * (s->n / s->tn) > (int64_t)c->opts->gpu.threads) continue;
+        double blocks = batch;
+        for (uint32_t k = 0; k < i->count; k++) blocks *= (double)((i->n[k] + i->take[k] - 1) / i->take[k]);
+        for (uint32_t k = 0; k < j->count; k++) blocks *= (double)((j->n[k] + j->take[k] - 1) / j->take[k]);
+        double score = s->rate * m * n * batch / (blocks * (double)s->m * (double)s->n);
         if (blocks < c->opts->gpu.units) score *= blocks / c->opts->gpu.units;
         if (score > most) {
             most = score;
             best = s;
         }
     }
-    return best;
+    return best && fill(i, best->m, best->tm, whole) && fill(j, best->n, best->tn, whole) ? best : NULL;
 }
 
-/* A LOOP range of a tile's side: GLOBAL blocks of size, in them `copies` / 4 rows of `threads` threads with 4 elements each. The
- * threads come as two LOCAL ranges, the inner one of `inner` threads. */
-static an_status cut_side(chooser *c, uint32_t id, int64_t size, int64_t each, bool lanes, int64_t inner, uint32_t local, uint32_t global)
+/* Loop number at of a side: GLOBAL blocks, in them copies of `threads` threads with v elements each. The threads come as two LOCAL
+ * ranges where there are more than `inner`. */
+static an_status cut_loop(chooser *c, const side *s, uint32_t at, int64_t threads, int64_t v, bool lanes, int64_t inner, uint32_t high, uint32_t low)
 {
-    uint32_t block = id, quad = 0, thread = 0, low = 0;
-    const int64_t threads = size / each;
+    const uint32_t id = s->ids[at];
+    const int64_t copies = s->take[at] / (threads * v);
+    uint32_t block = id, quad = 0, last = 0;
     bool done = false;
-    an_status st = apply(c, AN_OPT_PADTO, id, size, &block, &done);
-    if (!st && each > 4) {
-        st = apply(c, AN_OPT_CUT, block, 4 * threads, &quad, &done);
-        if (!st) st = apply(c, AN_OPT_UPCAST, block, each / 4, NULL, &done);
-    } else {
-        quad = block;
+    an_status st = apply(c, AN_OPT_PADTO, id, s->take[at], &block, &done);
+    quad = block;
+    if (!st && copies > 1) {
+        if (threads * v > 1) st = apply(c, AN_OPT_CUT, block, threads * v, &quad, &done);
+        if (!st) st = apply(c, AN_OPT_UPCAST, block, copies, NULL, &done);
     }
-    thread = quad;
-    if (!st) st = apply(c, lanes ? AN_OPT_VECTOR : AN_OPT_UPCAST, quad, 4, NULL, &done);
-    if (!st && threads > inner) {
-        st = apply(c, AN_OPT_CUT, thread, inner, &low, &done);
-        if (!st) st = mark(c, low, AN_RANGE_LOCAL, local + 2);
-        if (!st) st = mark(c, thread, AN_RANGE_LOCAL, local);
-    } else if (!st) {
-        st = mark(c, thread, AN_RANGE_LOCAL, local + 2);
+    if (!st && v > 1) st = apply(c, lanes ? AN_OPT_VECTOR : AN_OPT_UPCAST, quad, v, NULL, &done);
+    if (st || threads == 1) return st;
+    if (threads <= inner) return mark(c, quad, AN_RANGE_LOCAL, low);
+    st = apply(c, AN_OPT_CUT, quad, inner, &last, &done);
+    if (!st) st = mark(c, last, AN_RANGE_LOCAL, low);
+    return st ? st : mark(c, quad, AN_RANGE_LOCAL, high);
+}
+
+static an_status cut_side(chooser *c, const side *s, int64_t size, int64_t each, bool lanes, int64_t inner, uint32_t local, uint32_t *global)
+{
+    int64_t threads = size / each;
+    an_status st = AN_OK;
+    for (uint32_t i = 0; i < s->count && !st; i++) {
+        const int64_t v = i == 0 ? 4 : 1, t = smaller(s->take[i] / v, threads);
+        const uint32_t outer = local - 2 * i; /* further out */
+        st = cut_loop(c, s, i, t, v, i == 0 && lanes, i == 0 ? inner : t, outer, i == 0 ? local + 2 : outer);
+        if (!st) st = mark(c, s->ids[i], AN_RANGE_GLOBAL, (*global)++);
+        threads /= t;
     }
-    return st ? st : mark(c, id, AN_RANGE_GLOBAL, global);
+    return st;
+}
+
+/* Which loads of the reduction's value vary with range r: bits. */
+static uint64_t loads_with(const chooser *c, an_uop reduce, size_t r)
+{
+    const size_t end = an_dag_pos(&c->d, reduce);
+    uint64_t bits = 0;
+    uint32_t n = 0;
+    for (size_t i = 0; i < end; i++) {
+        if (an_uop_op(c->g, c->d.order.data[i]) != AN_OP_LOAD) continue;
+        bool inside = false;
+        for (uint32_t s = 1; s < an_uop_nsrc(c->g, reduce); s++) inside = inside || an_rangeset_has(&c->d.deps[i], an_dag_range_at(&c->d, an_uop_src(c->g, reduce, s)));
+        if (inside && n < 64 && an_rangeset_has(&c->d.deps[i], r)) bits |= (uint64_t)1 << n;
+        n += inside;
+    }
+    return bits;
+}
+
+/* What a product is made of: indices of ranges. */
+typedef struct parts {
+    an_uop reduce, store;
+    size_t i, j, k;
+    int64_t step; /* of k, staged at a time */
+    bool only;    /* k is all that is summed over */
+} parts;
+
+/* The range to sum along: the one that memory runs along where its length allows, else the longest. */
+static an_status choose_k(const chooser *c, parts *p)
+{
+    p->k = AN_RANGES_MAX;
+    p->only = an_uop_nsrc(c->g, p->reduce) == 2;
+    bool best_along = false;
+    for (uint32_t s = 1; s < an_uop_nsrc(c->g, p->reduce); s++) {
+        const size_t r = an_dag_range_at(&c->d, an_uop_src(c->g, p->reduce, s));
+        const int64_t n = bound_at(c, r), step = p->only || n % K_STEP == 0 ? K_STEP : K_STEP / 2;
+        bool along_k = false;
+        size_t along = AN_RANGES_MAX;
+        if (p->only ? n <= K_STEP : n < 1 || n % step) continue;
+        const an_status st = walk_of(c, p->reduce, r, &along_k, &along);
+        if (st) return st;
+        if (p->k != AN_RANGES_MAX && (best_along || (!along_k && n <= bound_at(c, p->k)))) continue;
+        p->k = r;
+        p->step = step;
+        best_along = along_k;
+    }
+    return AN_OK;
+}
+
+static bool is_output(const chooser *c, const parts *p, size_t r)
+{
+    return kind_at(c, r) == AN_RANGE_LOOP && bound_at(c, r) > 0 && an_rangeset_has(an_dag_deps(&c->d, p->store), r) && loads_with(c, p->reduce, r) != 0 &&
+           is_shared(c, p->k, r);
+}
+
+/* j: along memory, or the innermost; i: the longest one that only other loads vary with, if there is such a one. */
+static an_status choose_sides(const chooser *c, parts *p)
+{
+    p->i = p->j = AN_RANGES_MAX;
+    for (size_t r = 0; r < c->d.ranges.len; r++) {
+        int64_t coef = 0;
+        if (!is_output(c, p, r)) continue;
+        const an_status st = coef_of(c, p->store, r, &coef);
+        if (st) return st;
+        if (coef == 1) p->j = r;
+    }
+    for (int apart = 1; apart >= 0 && p->i == AN_RANGES_MAX && p->j < AN_RANGES_MAX; apart--)
+        for (size_t r = 0; r < c->d.ranges.len; r++) {
+            if (!is_output(c, p, r) || r == p->j || (apart && (loads_with(c, p->reduce, r) & loads_with(c, p->reduce, p->j)))) continue;
+            if (p->i == AN_RANGES_MAX || bound_at(c, r) > bound_at(c, p->i)) p->i = r;
+        }
+    return AN_OK;
+}
+
+/* The loops of side j: j, and as long as it is short what lies next to it in memory and the loads of i do not vary with. */
+static an_status gather_side(const chooser *c, const parts *p, side *s)
+{
+    const uint64_t other = loads_with(c, p->reduce, p->i);
+    int64_t all = bound_at(c, p->j), last = 1;
+    *s = (side){.ids = {id_at(c, p->j)}, .count = 1, .n = {all}};
+    while (all < shapes[0].n && s->count < SIDE_MAX) {
+        size_t next = AN_RANGES_MAX;
+        int64_t next_coef = 0;
+        for (size_t r = 0; r < c->d.ranges.len; r++) {
+            int64_t coef = 0;
+            if (!is_output(c, p, r) || r == p->j || r == p->i || (loads_with(c, p->reduce, r) & other)) continue;
+            const an_status st = coef_of(c, p->store, r, &coef);
+            if (st) return st;
+            if (coef == AN_COEF_NONE || coef <= last || (next != AN_RANGES_MAX && coef > next_coef)) continue;
+            next = r;
+            next_coef = coef;
+        }
+        if (next == AN_RANGES_MAX) break;
+        s->ids[s->count] = id_at(c, next);
+        s->n[s->count++] = bound_at(c, next);
+        all *= bound_at(c, next);
+        last = next_coef;
+    }
+    return AN_OK;
+}
+
+static an_status plan_product(const chooser *c, parts *p, side *i, side *j, bool whole, const struct shape **shape)
+{
+    an_status st = choose_sides(c, p);
+    *shape = NULL;
+    if (st || p->i == AN_RANGES_MAX || p->j == AN_RANGES_MAX) return st;
+    *i = (side){.ids = {id_at(c, p->i)}, .count = 1, .n = {bound_at(c, p->i)}};
+    st = gather_side(c, p, j);
+    for (int again = 0; again < 2 && !st && !*shape; again++) {
+        double batch = 1;
+        for (size_t r = 0; r < c->d.ranges.len; r++) {
+            bool mine = r == p->i;
+            for (uint32_t k = 0; k < j->count; k++) mine = mine || j->ids[k] == id_at(c, r);
+            if (kind_at(c, r) == AN_RANGE_LOOP && !mine) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
+        }
+        *shape = choose_shape(c, i, j, batch, p->step, whole);
+        if (*shape || again) break;
+        const uint64_t other = loads_with(c, p->reduce, p->i); /* the longest loop of that side instead */
+        for (size_t r = 0; r < c->d.ranges.len; r++)
+            if (is_output(c, p, r) && r != p->i && !(loads_with(c, p->reduce, r) & other) && bound_at(c, r) > bound_at(c, p->j)) p->j = r;
+        *j = (side){.ids = {id_at(c, p->j)}, .count = 1, .n = {bound_at(c, p->j)}};
+    }
+    return st;
 }
 
 static an_status product(chooser *c, bool *done)
 {
-    const an_uop reduce = lone_reduce(c);
+    parts p = {.reduce = lone_reduce(c), .store = an_uop_src(c->g, *c->sink, 0)};
+    const struct shape *s = NULL;
+    side i, j;
     *done = false;
-    if (an_uop_is_none(reduce) || an_uop_nsrc(c->g, *c->sink) != 1 || an_reduce_op(an_uop_arg(c->g, reduce)) != AN_OP_ADD) return AN_OK;
-    if (an_uop_nsrc(c->g, reduce) != 2 || reads_what_it_writes(c)) return AN_OK;
-    const an_uop store = an_uop_src(c->g, *c->sink, 0);
-    const size_t k = an_dag_range_at(&c->d, an_uop_src(c->g, reduce, 1));
-    const int64_t nk = bound_at(c, k);
-    if (nk <= K_STEP) return AN_OK;
-    size_t i = AN_RANGES_MAX, j = AN_RANGES_MAX;
-    double batch = 1;
-    for (size_t r = 0; r < c->d.ranges.len; r++) { /* j: along memory, or the innermost; i: the longest other one */
-        if (kind_at(c, r) != AN_RANGE_LOOP || !an_rangeset_has(an_dag_deps(&c->d, store), r)) continue;
-        int64_t coef = 0;
-        const an_status st = coef_of(c, store, r, &coef);
-        if (st) return st;
-        if (bound_at(c, r) > 0 && is_shared(c, k, r) && coef == 1) j = r;
+    if (an_uop_is_none(p.reduce) || an_reduce_op(an_uop_arg(c->g, p.reduce)) != AN_OP_ADD || an_uop_nsrc(c->g, p.reduce) < 2 || !stores_agree(c)) return AN_OK;
+    an_status st = choose_k(c, &p);
+    if (st || p.k == AN_RANGES_MAX) return st;
+    bool own = false, others = false;
+    for (uint32_t r = 1; r < an_uop_nsrc(c->g, p.reduce); r++) {
+        const writes_seen seen = reads_what_it_writes(c, an_dag_range_at(&c->d, an_uop_src(c->g, p.reduce, r)));
+        own = own || seen == OWN_SEEN;
+        others = others || seen == OTHERS_SEEN;
     }
-    for (size_t r = 0; r < c->d.ranges.len && j < AN_RANGES_MAX; r++) {
-        const bool mine = kind_at(c, r) == AN_RANGE_LOOP && an_rangeset_has(an_dag_deps(&c->d, store), r) && r != j;
-        if (mine && bound_at(c, r) > 0 && is_shared(c, k, r) && (i == AN_RANGES_MAX || bound_at(c, r) > bound_at(c, i))) i = r;
-    }
-    if (i == AN_RANGES_MAX || j == AN_RANGES_MAX) return AN_OK;
-    for (size_t r = 0; r < c->d.ranges.len; r++)
-        if (kind_at(c, r) == AN_RANGE_LOOP && r != i && r != j) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
-    const struct shape *s = choose_shape(c, bound_at(c, i), bound_at(c, j), batch);
-    if (!s) return AN_OK;
+    if (others) return AN_OK;
+    st = plan_product(c, &p, &i, &j, own, &s);
+    if (st || !s) return st;
 
-    const uint32_t id_i = id_at(c, i), id_j = id_at(c, j), id_k = id_at(c, k);
+    const int64_t nk = bound_at(c, p.k);
+    const uint32_t id_k = id_at(c, p.k);
     const an_uop before = *c->sink;
     const size_t nlist = c->list->len;
-    uint32_t others[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = 0;
+    uint32_t others_ids[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = id_k, written = 0;
     const char *why = NULL;
     bool ok = true;
-    for (size_t r = 0; r < c->d.ranges.len; r++)
-        if (kind_at(c, r) == AN_RANGE_LOOP && r != i && r != j && n < LOOPS_MAX) others[n++] = id_at(c, r);
-    an_status st = AN_OK;
-    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others[o], AN_RANGE_GLOBAL, global++);
-    if (!st) st = cut_side(c, id_i, s->m, s->tm, false, 4, AN_GPU_LOCAL_ID, global++);
-    if (!st) st = cut_side(c, id_j, s->n, s->tn, true, 8, AN_GPU_LOCAL_ID + 1, global++);
-    if (!st && nk % K_STEP) {
-        st = an_gpu_fill(c->g, c->sink, id_k, K_STEP, &why);
+    for (size_t r = 0; r < c->d.ranges.len; r++) {
+        bool mine = id_at(c, r) == i.ids[0];
+        for (uint32_t k = 0; k < j.count; k++) mine = mine || j.ids[k] == id_at(c, r);
+        if (kind_at(c, r) == AN_RANGE_LOOP && !mine && n < LOOPS_MAX) others_ids[n++] = id_at(c, r);
+    }
+    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others_ids[o], AN_RANGE_GLOBAL, global++);
+    if (!st) st = cut_side(c, &i, s->m, s->tm, false, 4, AN_GPU_LOCAL_ID + 8, &global);
+    if (!st) st = cut_side(c, &j, s->n, s->tn, true, 8, AN_GPU_LOCAL_ID + 9, &global);
+    if (!st && nk % p.step) {
+        st = an_gpu_fill(c->g, c->sink, id_k, p.step, &why);
         if (!st) st = refresh(c);
     }
-    if (!st && !why) st = apply(c, AN_OPT_CUT, id_k, K_STEP, &inner, &ok);
-    if (!st && !why && ok && !c->opts->gpu.small_code) st = apply(c, AN_OPT_UNROLL, inner, K_STEP, NULL, &ok);
-    if (!st && !why && ok) st = an_gpu_tile(c->g, c->sink, id_k, c->opts->gpu.local_nbytes, &why);
+    if (!st && !why && nk > p.step) st = apply(c, AN_OPT_CUT, id_k, p.step, &inner, &ok);
+    if (!st && !why && ok && !c->opts->gpu.small_code) {
+        st = apply(c, AN_OPT_UNROLL, inner, p.step, &written, &ok);
+        inner = written;
+    }
+    if (!st && !why && ok) st = an_gpu_tile(c->g, c->sink, inner, c->opts->gpu.local_nbytes, &why);
     if (!st && (why || !ok)) { /* as if it had not been tried */
         an_trace_note(c->trace, "no tile: %s", why ? why : "its reduction cannot be cut");
         *c->sink = before;
@@ -234,31 +449,6 @@ static an_status product(chooser *c, bool *done)
 }
 
 /* --- rows -------------------------------------------------------------------------------------------- */
-
-/* What all that a load inside reduction u, over range k, says of memory: walked along k (1), along a LOOP range (r), neither (0). */
-static an_status walk_of(const chooser *c, an_uop u, size_t k, bool *along_k, size_t *along)
-{
-    const size_t nbytes = c->d.order.len * sizeof(int64_t), value = an_dag_pos(&c->d, an_uop_src(c->g, u, 0));
-    int64_t *coef = an_mem_alloc(c->ctx, nbytes);
-    if (!coef) return AN_ERR_NOMEM;
-    *along_k = false;
-    *along = AN_RANGES_MAX;
-    for (size_t r = 0; r < c->d.ranges.len; r++) {
-        if (r != k && kind_at(c, r) != AN_RANGE_LOOP) continue;
-        an_dag_coefs(&c->d, r, coef);
-        for (size_t i = 0; i <= value; i++) {
-            const an_uop load = c->d.order.data[i];
-            if (an_uop_op(c->g, load) != AN_OP_LOAD || !an_rangeset_has(&c->d.deps[i], k)) continue;
-            if (coef[an_dag_pos(&c->d, an_uop_src(c->g, load, 1))] != 1) continue;
-            if (r == k)
-                *along_k = true;
-            else
-                *along = r;
-        }
-    }
-    an_mem_free(c->ctx, coef, nbytes);
-    return AN_OK;
-}
 
 /* The longest range of a reduction that no other one is around. */
 static size_t long_range(const chooser *c, size_t i)
@@ -276,6 +466,13 @@ static size_t long_range(const chooser *c, size_t i)
     return best;
 }
 
+static bool is_joined(const chooser *c, size_t r)
+{
+    for (uint32_t i = 0; i < c->njoined; i++)
+        if (c->joined[i] == id_at(c, r)) return true;
+    return false;
+}
+
 /* Lanes of four along a range, if that is how memory runs; then its iterations are dealt to the threads. */
 static an_status deal(chooser *c, uint32_t id)
 {
@@ -283,8 +480,79 @@ static an_status deal(chooser *c, uint32_t id)
     bool done = false;
     an_status st = AN_OK;
     if (r == AN_RANGES_MAX) return AN_OK;
-    if (bound_at(c, r) % 4 == 0 && bound_at(c, r) >= 4 * ROW_MIN) st = apply(c, AN_OPT_VECTOR, id, 4, NULL, &done);
+    if (!is_joined(c, r) && bound_at(c, r) % 4 == 0 && bound_at(c, r) >= 4 * ROW_MIN) st = apply(c, AN_OPT_VECTOR, id, 4, NULL, &done);
     return st ? st : mark(c, id, AN_RANGE_GROUP, id);
+}
+
+/* Ranges of the reduction at position i that can become one, the one along memory last; 0 where there is nothing to join. */
+static an_status joinable(const chooser *c, size_t i, an_uop *out, uint32_t *nout, size_t *fast)
+{
+    const an_uop u = c->d.order.data[i];
+    const uint32_t n = an_uop_nsrc(c->g, u) - 1;
+    int64_t longest = 0, all = 1;
+    *nout = 0;
+    *fast = AN_RANGES_MAX;
+    if (n < 2 || n > AN_RANK_MAX) return AN_OK;
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (an_rangeset_has(&c->d.deps[i], r) && kind_at(c, r) != AN_RANGE_LOOP) return AN_OK;
+    for (uint32_t s = 1; s <= n; s++) {
+        const size_t r = an_dag_range_at(&c->d, an_uop_src(c->g, u, s));
+        const int64_t bound = bound_at(c, r);
+        if (bound < 1 || kind_at(c, r) != AN_RANGE_REDUCE || all > INT32_MAX / bound) return AN_OK;
+        all *= bound;
+        if (bound > longest) longest = bound;
+        for (size_t k = 0; k < c->d.order.len; k++) { /* whoever binds it binds them all */
+            const an_uop other = c->d.order.data[k];
+            bool mine = false;
+            for (uint32_t o = 1; an_uop_op(c->g, other) == AN_OP_REDUCE && o < an_uop_nsrc(c->g, other); o++)
+                mine = mine || an_uop_eq(an_uop_src(c->g, other, o), c->d.ranges.data[r]);
+            if (mine && an_uop_nsrc(c->g, other) != n + 1) return AN_OK;
+            for (uint32_t o = 1; mine && o <= n; o++)
+                if (!an_uop_eq(an_uop_src(c->g, other, o), an_uop_src(c->g, u, o))) return AN_OK;
+        }
+        bool along_k = false;
+        size_t along = AN_RANGES_MAX;
+        const an_status st = walk_of(c, u, r, &along_k, &along);
+        if (st) return st;
+        if (along_k) *fast = r;
+    }
+    if (all < ROW_MIN || longest >= JOIN_MAX) return AN_OK;
+    for (uint32_t s = 1; s <= n; s++)
+        if (an_dag_range_at(&c->d, an_uop_src(c->g, u, s)) != *fast) out[(*nout)++] = an_uop_src(c->g, u, s);
+    if (*fast != AN_RANGES_MAX) out[(*nout)++] = c->d.ranges.data[*fast];
+    return AN_OK;
+}
+
+/* Reductions over several ranges go over one: there are more iterations to deal to threads. */
+static an_status join(chooser *c)
+{
+    an_status st = AN_OK;
+    for (size_t i = 0; i < c->d.order.len && !st; i++) {
+        an_uop ranges[AN_RANK_MAX];
+        uint32_t n = 0;
+        size_t fast = AN_RANGES_MAX;
+        if (an_uop_op(c->g, c->d.order.data[i]) != AN_OP_REDUCE) continue;
+        st = joinable(c, i, ranges, &n, &fast);
+        if (st || !n) continue;
+        bool lanes = false;
+        if (c->njoined == JOINED_MAX) break;
+        const uint32_t id = an_range_id(an_uop_arg(c->g, ranges[0])), fast_id = fast == AN_RANGES_MAX ? 0 : id_at(c, fast);
+        if (fast != AN_RANGES_MAX && bound_at(c, fast) % 4 == 0) {
+            st = apply(c, AN_OPT_VECTOR, fast_id, 4, NULL, &lanes);
+            if (st) return st;
+            const size_t rest = find(c, fast_id);
+            if (rest == AN_RANGES_MAX || kind_at(c, rest) != AN_RANGE_REDUCE)
+                n--;
+            else
+                ranges[n - 1] = c->d.ranges.data[rest];
+        }
+        if (n > 1) st = an_gpu_join(c->g, c->sink, ranges, n, id);
+        if (!st) st = refresh(c);
+        an_trace_note(c->trace, "%u ranges of a reduction are one, %u", n, id);
+        if (fast != AN_RANGES_MAX && c->njoined < JOINED_MAX) c->joined[c->njoined++] = n > 1 ? id : an_range_id(an_uop_arg(c->g, ranges[0]));
+        i = (size_t)-1; /* positions are new */
+    }
+    return st;
 }
 
 static an_status rows(chooser *c, bool *done)
@@ -304,7 +572,7 @@ static an_status rows(chooser *c, bool *done)
         if (st) return st;
         an_rangeset_add(&dealt, k);
         any = true;
-        straight = straight || along_k;
+        straight = straight || along_k || is_joined(c, k);
         if (along != AN_RANGES_MAX) columns = along;
     }
     double count = 1;
@@ -347,6 +615,23 @@ static an_status rows(chooser *c, bool *done)
     return st;
 }
 
+/* The same, several ranges joined first where there are few rows. */
+static an_status joined_rows(chooser *c, bool *done)
+{
+    const an_uop before = *c->sink;
+    const size_t nlist = c->list->len;
+    double count = 1;
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (kind_at(c, r) == AN_RANGE_LOOP) count *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 64.0;
+    an_status st = count <= JOIN_ROWS_MAX ? join(c) : AN_OK;
+    if (!st) st = rows(c, done);
+    if (st || *done || !c->njoined) return st;
+    *c->sink = before; /* as if it had not been tried */
+    c->list->len = nlist;
+    c->njoined = 0;
+    return refresh(c);
+}
+
 an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
 {
     an_uop now = *sink;
@@ -354,7 +639,7 @@ an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
     bool done = false;
     an_status st = refresh(&c);
     if (!st) st = product(&c, &done);
-    if (!st && !done) st = rows(&c, &done);
+    if (!st && !done) st = joined_rows(&c, &done);
     if (!st && !done) st = an_opt_choose_lanes(g, &now, opts, trace, list);
     an_dag_fini(&c.d);
     if (!st) *sink = now;

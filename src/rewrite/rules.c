@@ -296,6 +296,7 @@ bool an_rule_is_sum(an_rewriter *rw, an_uop n)
 bool an_rule_commutes(an_rewriter *rw, an_uop n)
 {
     const an_op op = an_uop_op(rw->graph, n);
+    if (an_uop_tag(rw->graph, n) != 0) return false; /* the steps of a sum that is written out stay as they come */
     return !((op == AN_OP_MAX || op == AN_OP_MIN) && an_rule_is_float(rw, n));
 }
 

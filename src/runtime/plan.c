@@ -404,12 +404,13 @@ an_status an_plan_run(an_plan *p)
             if (strcmp(name, AN_BAND) != 0) st = an_plan_symbol(p, name, &vars[v]);
         }
         launch.vars = vars;
-        const double t = profile ? an_clock() : 0;
-        if (!st) st = backend->launch(k->program, &launch);
+        if (!st && !profile) st = backend->launch(k->program, &launch);
         if (!st && profile) {
             const an_call *call = &p->schedule.calls.data[c];
-            st = backend->wait(p->device);
-            an_profile_add(profile, (an_event){AN_EVENT_KERNEL, call->name, t, an_clock() - t, call->nbytes_read + call->nbytes_written, call->flops});
+            const double t = an_clock();
+            double took = 0;
+            st = backend->time(k->program, &launch, 1, &took);
+            an_profile_add(profile, (an_event){AN_EVENT_KERNEL, call->name, t, took, call->nbytes_read + call->nbytes_written, call->flops});
         }
     }
     if (!st) st = backend->submit(p->device);

@@ -15,8 +15,8 @@ typedef struct merger {
     an_edge_vec edges;
 } merger;
 
-/* Slowdown of a reduction that no longer has a kernel, and its tiling, for itself. */
-static const double RIDING_PENALTY = 3.0;
+static const double REUSE_MIN = 8;    /* operations on each element read, in a product */
+static const double RIDING_LIGHT = 3; /* slowdown of other reductions */
 
 static bool reaches(const merger *m, uint32_t a, uint32_t b)
 {
@@ -123,6 +123,23 @@ static bool loads_match(an_sched *s, const an_uop_vec *stores, const an_uop_vec 
     return ok;
 }
 
+/* Slowdown of the reductions of a kernel when they share one: those that use what they read again and again lose their tiles. */
+static double riding(an_sched *s, const an_kern *k)
+{
+    double read = 0;
+    for (size_t i = 0; i < k->reads.len; i++) read += an_numel(s, an_uop_shape(s->g, an_ptr_base(s->g, k->reads.data[i])));
+    return k->reduce_ops > REUSE_MIN * read ? s->cost->riding : RIDING_LIGHT;
+}
+
+/* Are the loops of a kernel iterations enough where these are threads, or rows of threads? */
+static bool fills(an_sched *s, const an_kern *k)
+{
+    enum { ROW = 8 };
+    double n = 1;
+    for (size_t i = 0; i < k->loops.len; i++) n *= an_range_size(s, k->loops.data[i]);
+    return s->cost->threads == 0 || (k->has_reduce && n >= s->cost->threads / ROW);
+}
+
 static bool worth_it(an_sched *s, const an_kern *shorter, const an_kern *longer, bool dependent)
 {
     double shared = 0;
@@ -133,15 +150,20 @@ static bool worth_it(an_sched *s, const an_kern *shorter, const an_kern *longer,
             if (an_uop_eq(an_ptr_base(s->g, shorter->writes.data[i]), an_ptr_base(s->g, longer->writes.data[k]))) return false;
     const bool updates = an_node_of(s->g, shorter->node)->phase == AN_PHASE_UPDATE &&
                          an_node_of(s->g, longer->node)->phase == AN_PHASE_UPDATE;
-    if (!equal && shorter->loops.len == 0) return false;
+    if (!equal && (shorter->loops.len == 0 || !fills(s, shorter))) return false;
     if (shared <= 0 && !dependent && !(equal && updates && !shorter->has_reduce && !longer->has_reduce)) return false;
     /* The smaller of two reductions rides along; one alone keeps its kernel, unless it moves to outer loops of another. */
     double loss = 0;
-    if (shorter->has_reduce && (longer->has_reduce || !equal)) loss = RIDING_PENALTY * shorter->reduce_ops;
+    const double ride[2] = {riding(s, shorter), riding(s, longer)};
+    if (shorter->has_reduce && (longer->has_reduce || !equal)) loss = ride[0] * shorter->reduce_ops;
     if (longer->has_reduce && shorter->has_reduce && equal) {
-        const double other = RIDING_PENALTY * longer->reduce_ops;
-        if (other < loss) loss = other;
+        const double other = ride[1] * longer->reduce_ops;
+        if (ride[0] > RIDING_LIGHT || ride[1] > RIDING_LIGHT)
+            loss += other;
+        else if (other < loss)
+            loss = other;
     }
+    if (!equal) loss += s->cost->carrying * longer->reduce_ops;
     return loss / s->cost->ops_per_ns < s->cost->launch_ns + shared / s->cost->bytes_per_ns;
 }
 

@@ -117,6 +117,7 @@ an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots); /* fus
 void an_kern_fini(an_sched *s, an_kern *k);
 an_status an_sched_build(an_sched *s);                                    /* build.c: stores as expressions */
 an_status an_sched_collapse(an_sched *s);                                 /* collapse.c: reductions in closed form */
+an_status an_sched_parts(an_sched *s);                                     /* parts.c: reductions with few results in two kernels */
 an_status an_sched_merge(an_sched *s);                                    /* merge.c: kernels with several outputs */
 an_status an_sched_pack(an_sched *s);                                     /* pack.c: operands of products in panels */
 an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n);       /* order.c: launch order */

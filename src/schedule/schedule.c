@@ -104,6 +104,11 @@ an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, cons
     an_trace_pass_end(trace);
     if (st) goto done;
 
+    an_trace_pass_begin(trace, "parts", g);
+    st = whole(&s, failures, an_sched_parts(&s));
+    an_trace_pass_end(trace);
+    if (st) goto done;
+
     an_trace_pass_begin(trace, "merge", g);
     st = whole(&s, failures, an_sched_merge(&s));
     an_trace_pass_end(trace);

@@ -56,6 +56,15 @@ typedef struct wgsl_stage {
     uint32_t copies;
 } wgsl_stage;
 
+/* A GROUP loop that is written out, once for each iteration of a thread. Another of as many iterations may compute what it has
+ * computed: `same`, by place, 1 + the place of the node that has the value. */
+enum { WGSL_DEALT_MAX = 16 };
+typedef struct wgsl_dealt {
+    uint32_t first, end; /* from the RANGE up to its END */
+    uint32_t copies;
+    size_t nloops; /* open around it */
+} wgsl_dealt;
+
 typedef struct wgsl_emit {
     an_ctx *ctx;
     const an_kernel *kernel;
@@ -71,11 +80,15 @@ typedef struct wgsl_emit {
     AN_VEC(wgsl_loop) loops;
     AN_VEC(wgsl_local) locals;
     an_uop_vec sets;     /* every ACC_SET so far */
+    uint32_t joined;     /* classes of registers with workgroup memory for joins: bits */
     an_str shared;       /* declarations of workgroup memory that joins take */
     uint32_t nthreads;   /* of a workgroup */
     uint32_t lanes;      /* of these, those that share one LOCAL iteration: GROUP loops are dealt to them */
     wgsl_stage stages[WGSL_STAGES_MAX];
     uint32_t nstages, copy;
+    wgsl_dealt dealt[WGSL_DEALT_MAX];
+    uint32_t ndealt;
+    uint32_t *same;
     bool staging;        /* between the first STAGE loop of a row and the barrier after the last */
     bool by_group;       /* a GLOBAL iteration is a workgroup, else a thread */
     bool has_global;
@@ -119,6 +132,11 @@ an_status wgsl_emit_end(wgsl_emit *e, an_uop u);
 /* The row of STAGE loops at place i, if it can be written out: all loads, then a barrier, then all stores, so that memory is
  * waited for once. *next: the place after it, or i. */
 an_status wgsl_emit_stages(wgsl_emit *e, size_t i, size_t *next);
+/* The loop at place i, up to the end of the row of STAGE loops that it begins with: what the next iteration needs is loaded before
+ * this one computes. *next: as above. */
+an_status wgsl_emit_ahead(wgsl_emit *e, size_t i, size_t *next);
+/* The GROUP loop at place i, if it can be written out: what its iterations compute is kept for later loops. *next: as above. */
+an_status wgsl_emit_dealt(wgsl_emit *e, size_t i, size_t *next);
 /* wgsl.c */
 an_status wgsl_emit_one(wgsl_emit *e, an_uop u);
 

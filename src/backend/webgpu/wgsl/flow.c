@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { THREADS_FLAT = 256, THREADS_GROUP_MAX = 128, THREADS_LOCAL_MAX = 1024, THREADS_GROUP_MIN = 32 };
+enum { THREADS_FLAT = 256, THREADS_GROUP = 128, THREADS_GROUP_MAX = 1024, THREADS_GROUP_MIN = 32, THREADS_WANTED = 1 << 17 /* of all workgroups */, DEALT_COPIES_MAX = 8 };
 
 static an_range_kind kind_of(const wgsl_emit *e, an_uop range)
 {
@@ -76,9 +76,24 @@ static size_t global_chain(const wgsl_emit *e, size_t i, an_uop *chain, size_t m
 
 enum { CHAIN_MAX = 16 };
 
+/* Threads that share the n iterations of a GROUP loop: as few as keep an iteration's values in registers, where they divide n; more
+ * where there are few workgroups. */
+static uint32_t lanes_for(int64_t n, int64_t groups, int64_t rows)
+{
+    uint32_t lanes = THREADS_GROUP_MIN;
+    for (uint32_t m = lanes; m <= THREADS_GROUP_MAX && n % m == 0; m *= 2) {
+        lanes = m;
+        if (n / m <= DEALT_COPIES_MAX / 2 && groups * m * rows >= THREADS_WANTED) return m;
+    }
+    if (n % lanes == 0 && n / lanes <= DEALT_COPIES_MAX) return lanes;
+    for (lanes = THREADS_GROUP_MIN; lanes < THREADS_GROUP_MAX && (int64_t)lanes < n; lanes *= 2)
+        if (lanes >= THREADS_GROUP && groups * lanes * rows >= THREADS_WANTED) break;
+    return lanes;
+}
+
 an_status wgsl_plan_flow(wgsl_emit *e)
 {
-    int64_t group_most = 0, local = 1, local_most = 1;
+    int64_t group_most = 0, local = 1, local_most = 1, groups = 1;
     uint32_t depth = 0, globals = 0, nests = 0; /* loops that are open, GLOBAL ones among them */
     bool group = false, stage = false;
     for (size_t i = 0; i < e->kernel->nlinear && !e->st; i++) {
@@ -99,6 +114,9 @@ an_status wgsl_plan_flow(wgsl_emit *e)
                 an_uop chain[CHAIN_MAX];
                 const size_t len = global_chain(e, i, chain, CHAIN_MAX);
                 for (size_t k = 0; k < len; k++) {
+                    int64_t many = THREADS_WANTED;
+                    (void)an_uop_int(e->g, an_uop_src(e->g, chain[k], 0), &many);
+                    if (groups < THREADS_WANTED) groups *= many;
                     put_bound(e, an_uop_src(e->g, chain[k], 0));
                     if (k) put_code(e, AN_OP_MUL, 0);
                 }
@@ -120,9 +138,8 @@ an_status wgsl_plan_flow(wgsl_emit *e)
     }
     e->by_group = group || stage || local_most > 1;
     uint32_t lanes = 1;
-    if (group)
-        for (lanes = THREADS_GROUP_MIN; lanes < THREADS_GROUP_MAX && (int64_t)lanes < group_most;) lanes *= 2;
-    while (lanes > 1 && local_most > 1 && (int64_t)lanes * local_most > THREADS_LOCAL_MAX) lanes /= 2;
+    if (group) lanes = lanes_for(group_most, groups, local_most);
+    while (lanes > 1 && (int64_t)lanes * local_most > THREADS_GROUP_MAX) lanes /= 2;
     while (lanes > 1 && (int64_t)lanes * local_most > (int64_t)e->caps->max_invocations) lanes /= 2;
     e->nthreads = e->by_group ? (uint32_t)local_most * lanes : e->has_global ? THREADS_FLAT : 1;
     while (!e->by_group && e->nthreads > e->caps->max_invocations) e->nthreads /= 2;
@@ -300,10 +317,13 @@ static an_status join_threads(wgsl_emit *e, an_uop set)
     const wgsl_class class = wgsl_class_of(dtype);
     const uint32_t nbytes = class == WGSL_I64 || class == WGSL_U64 ? 8 : 4;
     if (lanes > 1 && goes_to_hreduce(e, acc, joining(e, set)) && join_lanes(e, acc, joining(e, set))) lanes = 1;
-    for (uint32_t l = 0; l < lanes; l++) {
-        const uint32_t t = e->ntemps++;
+    const uint32_t t = class; /* joins of a class share memory: a barrier is after each */
+    if (!(e->joined >> t & 1)) {
         an_str_printf(&e->shared, "var<workgroup> j%u: array<%s, %u>;\n", t, type, e->nthreads);
         e->out->local_nbytes += e->nthreads * nbytes;
+        e->joined |= 1u << t;
+    }
+    for (uint32_t l = 0; l < lanes; l++) {
         wgsl_operand(e, acc, l, x);
         wgsl_line(e, "j%u[lid] = %s;", t, x);
         wgsl_line(e, "workgroupBarrier();");
@@ -325,6 +345,7 @@ static an_status join_threads(wgsl_emit *e, an_uop set)
 an_status wgsl_emit_end(wgsl_emit *e, an_uop u)
 {
     const wgsl_loop loop = e->loops.data[--e->loops.len];
+    while (e->ndealt && e->dealt[e->ndealt - 1].nloops > e->loops.len) e->ndealt--; /* no longer in scope */
     const an_range_kind kind = kind_of(e, loop.range);
     for (uint32_t i = 0; i < loop.nclose; i++) {
         e->depth--;
@@ -339,6 +360,9 @@ an_status wgsl_emit_end(wgsl_emit *e, an_uop u)
     for (size_t i = loop.first_set; i < e->sets.len; i++) {
         const an_uop acc = an_uop_src(e->g, e->sets.data[i], 0);
         if (wgsl_place(e, acc) > wgsl_place(e, loop.range)) continue; /* its own of each iteration */
+        bool again = false; /* where the loop is written out */
+        for (size_t k = loop.first_set; k < i; k++) again = again || an_uop_eq(acc, an_uop_src(e->g, e->sets.data[k], 0));
+        if (again) continue;
         const an_status st = join_threads(e, e->sets.data[i]);
         if (st) return st;
     }
@@ -366,6 +390,222 @@ static bool find_stages(wgsl_emit *e, size_t i)
         s->end = (uint32_t)i;
     }
     return e->nstages > 0;
+}
+
+/* A row of STAGE loops that is written out has two halves: what is loaded and kept in variables (q and the name of the load), and what
+ * is stored from them. */
+static bool in_stage(const wgsl_emit *e, size_t i, uint32_t *stage)
+{
+    for (*stage = 0; *stage < e->nstages; (*stage)++)
+        if (i >= e->stages[*stage].first && i <= e->stages[*stage].end) return true;
+    return false;
+}
+
+/* For each load: the variable is declared; it keeps the load; the load is what it kept. */
+typedef enum halves { DECLARE, KEEP, TAKE } halves;
+
+static void pass_on(wgsl_emit *e, an_uop load, halves what)
+{
+    char name[WGSL_OPERAND_MAX];
+    const char *type = wgsl_type_name(an_uop_dtype(e->g, load));
+    for (uint32_t l = 0; l < an_uop_lanes(e->g, load); l++) {
+        wgsl_name(e, load, l, name);
+        if (what == DECLARE)
+            wgsl_line(e, "var q%s = %s();", name, type);
+        else if (what == KEEP)
+            wgsl_line(e, "q%s = %s;", name, name);
+        else
+            wgsl_line(e, "let %s = q%s;", name, name);
+    }
+}
+
+/* The half of the places from..last: all that loads need (KEEP), or all that stores need (TAKE). */
+static an_status emit_half(wgsl_emit *e, size_t from, size_t last, halves what)
+{
+    an_status st = AN_OK;
+    for (size_t i = from; i <= last && !st; i++) {
+        uint32_t s = 0;
+        if (!in_stage(e, i, &s)) {
+            if (what == KEEP) st = wgsl_emit_one(e, e->kernel->linear[i]);
+            continue;
+        }
+        for (e->copy = 0; e->copy < e->stages[s].copies; e->copy++) {
+            if (what != DECLARE) wgsl_line(e, "let v%uc%u = i32(lid + %uu);", e->stages[s].first, e->copy, e->copy * e->nthreads);
+            for (size_t k = e->stages[s].first + 1; k < e->stages[s].end && !st; k++) {
+                const an_uop u = e->kernel->linear[k];
+                const an_op op = an_uop_op(e->g, u);
+                if (op != AN_OP_LOAD && what == DECLARE) continue;
+                if (op == AN_OP_LOAD ? what == KEEP : op != AN_OP_STORE || what == TAKE) st = wgsl_emit_one(e, u);
+                if (op == AN_OP_LOAD && !st) pass_on(e, u, what);
+            }
+        }
+        i = e->stages[s].end;
+    }
+    return st;
+}
+
+static void open_block(wgsl_emit *e)
+{
+    wgsl_line(e, "{");
+    e->depth++;
+}
+
+static void close_block(wgsl_emit *e)
+{
+    e->depth--;
+    wgsl_line(e, "}");
+}
+
+/* Does the loop at place i begin by filling tiles? *first, *last: the places of the row of STAGE loops. */
+static bool begins_with_stages(wgsl_emit *e, size_t i, size_t *first, size_t *last)
+{
+    const an_uop u = e->kernel->linear[i];
+    int64_t n = 0;
+    if (an_uop_op(e->g, u) != AN_OP_RANGE || kind_of(e, u) != AN_RANGE_REDUCE || !an_uop_int(e->g, an_uop_src(e->g, u, 0), &n) || n < 2) return false;
+    for (*first = i + 1; *first < e->kernel->nlinear; (*first)++) {
+        const an_op op = an_uop_op(e->g, e->kernel->linear[*first]);
+        if (op == AN_OP_RANGE) break;
+        if (!an_op_has(op, AN_TRAIT_ELEM) && op != AN_OP_RAMP && op != AN_OP_BROADCAST && op != AN_OP_CONST && op != AN_OP_PARAM && op != AN_OP_LOCAL)
+            return false;
+    }
+    if (*first == e->kernel->nlinear || kind_of(e, e->kernel->linear[*first]) != AN_RANGE_STAGE || !find_stages(e, *first)) return false;
+    *last = e->stages[e->nstages - 1].end;
+    for (size_t k = *first; k < *last; k++) /* behind a gate a load is a branch, or two values */
+        if (an_uop_op(e->g, e->kernel->linear[k]) == AN_OP_LOAD && an_uop_nsrc(e->g, e->kernel->linear[k]) > 2) return false;
+    return true;
+}
+
+/* What is in none of the STAGE loops. */
+static an_status emit_between(wgsl_emit *e, size_t from, size_t last)
+{
+    an_status st = AN_OK;
+    uint32_t s = 0;
+    for (size_t i = from; i <= last && !st; i++)
+        if (!in_stage(e, i, &s)) st = wgsl_emit_one(e, e->kernel->linear[i]);
+    return st;
+}
+
+/* Loads for the iteration that `step` names, into what is kept. */
+static an_status emit_ahead(wgsl_emit *e, size_t i, size_t last, const char *step)
+{
+    open_block(e);
+    wgsl_line(e, "let v%u = %s;", (unsigned)i, step);
+    const an_status st = emit_half(e, i + 1, last, KEEP);
+    close_block(e);
+    return st;
+}
+
+an_status wgsl_emit_ahead(wgsl_emit *e, size_t i, size_t *next)
+{
+    const an_uop range = e->kernel->linear[i];
+    size_t first = 0, last = 0;
+    char bound[WGSL_OPERAND_MAX], step[2 * WGSL_OPERAND_MAX];
+    if (!begins_with_stages(e, i, &first, &last)) {
+        e->nstages = 0;
+        return AN_OK;
+    }
+    wgsl_operand(e, an_uop_src(e->g, range, 0), 0, bound);
+    an_status st = emit_half(e, first, last, DECLARE);
+    if (!st) st = emit_ahead(e, i, last, "0");
+    if (!st) st = wgsl_emit_range(e, range);
+    if (!st) st = emit_between(e, i + 1, last);
+    wgsl_line(e, "workgroupBarrier();");
+    open_block(e);
+    if (!st) st = emit_half(e, first, last, TAKE);
+    close_block(e);
+    wgsl_line(e, "workgroupBarrier();");
+    /* The last iteration loads its own again: no branch is around loads, so they need not be waited for at its end. */
+    wgsl_line(e, "let n%u = min(v%u + 1, %s - 1);", (unsigned)i, (unsigned)i, bound);
+    (void)snprintf(step, sizeof step, "n%u", (unsigned)i);
+    if (!st) st = emit_ahead(e, i, last, step);
+    e->nstages = 0;
+    *next = last + 1;
+    return st;
+}
+
+/* Is operand x, in loop b, what y is in loop a, iteration by iteration? An accumulator changes. */
+static bool is_same(const wgsl_emit *e, const wgsl_dealt *b, an_uop x, const wgsl_dealt *a, an_uop y)
+{
+    if (an_uop_op(e->g, x) == AN_OP_ACC || an_uop_op(e->g, y) == AN_OP_ACC) return false;
+    if (an_uop_eq(x, y)) return true;
+    const uint32_t at_x = wgsl_place(e, x), at_y = wgsl_place(e, y);
+    if (at_x == b->first && at_y == a->first) return true;
+    return e->same[at_x] && e->same[at_x] == (e->same[at_y] ? e->same[at_y] : at_y + 1);
+}
+
+/* Does node u of loop b compute what node v of loop a does? */
+static bool computes(const wgsl_emit *e, const wgsl_dealt *b, an_uop u, const wgsl_dealt *a, an_uop v)
+{
+    const an_op op = an_uop_op(e->g, u);
+    const uint32_t n = an_uop_nsrc(e->g, u);
+    if (op != an_uop_op(e->g, v) || an_uop_dtype(e->g, u) != an_uop_dtype(e->g, v) || an_uop_lanes(e->g, u) != an_uop_lanes(e->g, v) ||
+        an_uop_arg(e->g, u) != an_uop_arg(e->g, v) || n != an_uop_nsrc(e->g, v))
+        return false;
+    bool straight = true, crossed = n == 2 && an_op_has(op, AN_TRAIT_COMM);
+    for (uint32_t s = 0; s < n && straight; s++) straight = is_same(e, b, an_uop_src(e->g, u, s), a, an_uop_src(e->g, v, s));
+    for (uint32_t s = 0; s < n && crossed && !straight; s++) crossed = is_same(e, b, an_uop_src(e->g, u, s), a, an_uop_src(e->g, v, 1 - s));
+    return straight || crossed;
+}
+
+static bool keeps_value(const wgsl_emit *e, an_uop u)
+{
+    const an_op op = an_uop_op(e->g, u);
+    if (op == AN_OP_LOAD) {
+        const an_uop ptr = an_uop_src(e->g, u, 0);
+        return an_uop_op(e->g, ptr) == AN_OP_PARAM && !e->params[an_uop_arg(e->g, ptr)].written;
+    }
+    return an_op_has(op, AN_TRAIT_ELEM) || op == AN_OP_RAMP || op == AN_OP_BROADCAST || op == AN_OP_LANE || op == AN_OP_VECTOR;
+}
+
+/* What loops before this one have computed already. */
+static void find_same(wgsl_emit *e, const wgsl_dealt *b)
+{
+    for (size_t i = b->first + 1u; i < b->end; i++) {
+        const an_uop u = e->kernel->linear[i];
+        if (!keeps_value(e, u)) continue;
+        for (uint32_t k = 0; k + 1 < e->ndealt && !e->same[i]; k++) {
+            const wgsl_dealt *a = &e->dealt[k];
+            for (size_t j = a->first + 1u; j < a->end && a->copies == b->copies && !e->same[i]; j++)
+                if (keeps_value(e, e->kernel->linear[j]) && computes(e, b, u, a, e->kernel->linear[j])) e->same[i] = e->same[j] ? e->same[j] : (uint32_t)j + 1;
+        }
+    }
+}
+
+/* The END of the loop at place i, if its body is straight and short enough to be written out that often; 0 if not. */
+static size_t straight_end(const wgsl_emit *e, size_t i, uint32_t copies)
+{
+    enum { NODES_MAX = 1024 };
+    for (size_t k = i + 1; k < e->kernel->nlinear; k++) {
+        const an_op op = an_uop_op(e->g, e->kernel->linear[k]);
+        if (op == AN_OP_END) return (k - i) * copies <= NODES_MAX ? k : 0;
+        if (op == AN_OP_RANGE || op == AN_OP_ACC) return 0;
+    }
+    return 0;
+}
+
+an_status wgsl_emit_dealt(wgsl_emit *e, size_t i, size_t *next)
+{
+    const an_uop range = e->kernel->linear[i];
+    int64_t n = 0;
+    if (an_uop_op(e->g, range) != AN_OP_RANGE || kind_of(e, range) != AN_RANGE_GROUP || !an_uop_int(e->g, an_uop_src(e->g, range, 0), &n)) return AN_OK;
+    if (n % e->lanes || n / e->lanes > DEALT_COPIES_MAX || e->ndealt == WGSL_DEALT_MAX) return AN_OK;
+    const uint32_t copies = (uint32_t)(n / e->lanes);
+    const size_t end = straight_end(e, i, copies);
+    if (!end) return AN_OK;
+    const wgsl_dealt b = {(uint32_t)i, (uint32_t)end, copies, e->loops.len};
+    const wgsl_loop loop = {range, 0, e->sets.len};
+    e->dealt[e->ndealt++] = b;
+    find_same(e, &b);
+    if (!an_vec_push(e->ctx, &e->loops, loop)) return AN_ERR_NOMEM;
+    an_status st = AN_OK;
+    for (e->copy = 0; e->copy < copies && !st; e->copy++) {
+        wgsl_line(e, "let v%uc%u = i32(%s + %uu);", b.first, e->copy, e->lanes == e->nthreads ? "lid" : "lane", e->copy * e->lanes);
+        for (size_t k = i + 1; k < end && !st; k++)
+            if (!e->same[k]) st = wgsl_emit_one(e, e->kernel->linear[k]);
+    }
+    e->copy = 0;
+    *next = end; /* the END joins what threads have */
+    return st;
 }
 
 an_status wgsl_emit_stages(wgsl_emit *e, size_t i, size_t *next)

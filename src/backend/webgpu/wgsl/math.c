@@ -117,10 +117,18 @@ const wgsl_function wgsl_math[] = {
      "  if (be >= 255 || bits >= 0x7f800000u) { return bitcast<f32>(sign | an_inf); }\n"
      "  return bitcast<f32>(sign | bits);\n"
      "}\n"},
-    /* significands in [1, 2), the quotient cut off after 24 bits, and what is left over */
+    /* Between 2^-60 and 2^60 by a reciprocal and two corrections (Markstein 1990; 1 / y may be off by three units). Else significands
+     * in [1, 2), the quotient cut off after 24 bits, and what is left over. */
     {"an_div",
      "fn an_div(x: f32, y: f32) -> f32 {\n"
      "  let a = bitcast<u32>(x); let b = bitcast<u32>(y);\n"
+     "  if (((a >> 23u) & 0xffu) - 67u < 120u && ((b >> 23u) & 0xffu) - 67u < 120u) {\n"
+     "    let g = 1.0f / y;\n"
+     "    let h = an_fma(an_fma(-y, g, 1.0f), g, g);\n"
+     "    let q = x * h;\n"
+     "    let c = an_fma(an_fma(-y, q, x), h, q);\n"
+     "    return an_fma(an_fma(-y, c, x), h, c);\n"
+     "  }\n"
      "  let ma = a & 0x7fffffffu; let mb = b & 0x7fffffffu;\n"
      "  let sign = (a ^ b) & 0x80000000u;\n"
      "  if (ma > 0x7f800000u || mb > 0x7f800000u || (ma == 0x7f800000u && mb == ma) || (ma == 0u && mb == 0u)) { return an_nan(); }\n"

@@ -104,8 +104,11 @@ static void source_of_lane(const wgsl_emit *e, an_uop *u, uint32_t *lane)
 
 void wgsl_name(const wgsl_emit *e, an_uop u, uint32_t lane, char *text)
 {
-    const uint32_t place = wgsl_place(e, u);
+    uint32_t place = wgsl_place(e, u);
     char copy[16] = "";
+    if (e->same[place]) place = e->same[place] - 1;
+    for (uint32_t i = 0; i < e->ndealt; i++)
+        if (place >= e->dealt[i].first && place < e->dealt[i].end) (void)snprintf(copy, sizeof copy, "c%u", e->copy);
     for (uint32_t i = 0; i < e->nstages; i++)
         if (place >= e->stages[i].first && place < e->stages[i].end) (void)snprintf(copy, sizeof copy, "c%u", e->copy);
     if (an_uop_lanes(e->g, u) > 1)

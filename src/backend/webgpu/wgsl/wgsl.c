@@ -170,6 +170,7 @@ static void assemble(wgsl_emit *e, an_str *text)
 static void emit_fini(wgsl_emit *e)
 {
     an_mem_free(e->ctx, e->shift, e->kernel->nlinear * sizeof *e->shift);
+    an_mem_free(e->ctx, e->same, e->kernel->nlinear * sizeof *e->same);
     an_str_fini(&e->body);
     an_str_fini(&e->shared);
     an_idmap_fini(&e->at, e->ctx);
@@ -189,13 +190,16 @@ an_status an_wgsl_render(an_ctx *ctx, const an_kernel *kernel, const an_wgsl_cap
     an_str_init(&text, ctx);
     an_bounds_memo_init(&e.bounds, e.g);
     e.shift = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.shift);
-    an_status st = e.shift ? note_places(&e) : AN_ERR_NOMEM;
+    e.same = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.same);
+    an_status st = e.shift && e.same ? note_places(&e) : AN_ERR_NOMEM;
     if (!st) st = wgsl_plan_flow(&e);
     if (!st) st = wgsl_scan_memory(&e);
     if (!st) st = list_bindings(&e);
     for (size_t i = 0; i < kernel->nlinear && !st;) {
         size_t next = i;
-        st = wgsl_emit_stages(&e, i, &next);
+        st = wgsl_emit_dealt(&e, i, &next);
+        if (!st && next == i) st = wgsl_emit_ahead(&e, i, &next);
+        if (!st && next == i) st = wgsl_emit_stages(&e, i, &next);
         if (!st && next == i) st = wgsl_emit_one(&e, kernel->linear[next++]);
         i = next;
     }

@@ -1,0 +1,250 @@
+/* parts.c - reductions with few results, where thousands of threads wait for work: in two kernels.
+ *
+ *   for i: sum over k of x[i, k]      -->   for p: for i: T[p, i] = sum over q of x[i, p * Q + q]
+ *                                           for i: sum over p of T[p, i]
+ *
+ * T is a new temporary. The first kernel has an output loop more, so that a device of workgroups has that many more of them; what
+ * the reduction feeds stays in the second. */
+#include "schedule/sched.h"
+
+enum {
+    PART_MIN = 1024,   /* values that a part takes in, at least */
+    ALL_MIN = 1 << 17, /* values of all results together: else one kernel is done sooner than two */
+    STEPS_MIN = 128,   /* the same of a product, whose parts share tiles */
+    TILE_SIDE = 128,   /* a product's results come in tiles of that side: their operands are used again */
+    TILES_WANTED = 256, /* parts of a product, times its tiles */
+    FEWER = 4          /* so many times more parts make up for cutting a range further in, along which memory may run */
+};
+
+typedef struct parted {
+    an_uop reduce, range; /* range: the one that is cut */
+    int64_t n, count;     /* its size; in how many parts */
+    an_uop_vec loops;     /* that the reduction varies with */
+} parted;
+
+static bool const_size(const an_sched *s, an_uop range, int64_t *n)
+{
+    return an_uop_int(s->g, an_uop_src(s->g, range, 0), n) && *n > 0;
+}
+
+static bool binds(const an_graph *g, an_uop reduce, an_uop range)
+{
+    for (uint32_t i = 1; i < an_uop_nsrc(g, reduce); i++)
+        if (an_uop_eq(an_uop_src(g, reduce, i), range)) return true;
+    return false;
+}
+
+/* Values that a reduction inside takes in, for each value of the one around: 1 where it does not vary with that one's ranges. */
+static bool taken_in(an_sched *s, const parted *p, an_uop inside, double *n)
+{
+    an_uop_vec below = {0};
+    bool ok = an_ranges_below(s, inside, &below), varies = false;
+    for (uint32_t k = 1; k < an_uop_nsrc(s->g, p->reduce); k++) varies = varies || an_vec_has(&below, an_uop_src(s->g, p->reduce, k));
+    for (uint32_t k = 1; k < an_uop_nsrc(s->g, inside) && ok && varies; k++) {
+        int64_t size = 0;
+        ok = const_size(s, an_uop_src(s->g, inside, k), &size);
+        *n *= (double)size;
+    }
+    an_vec_fini(s->ctx, &below);
+    return ok;
+}
+
+/* What the value of a reduction is made of.
+ *   inner   values that reductions inside it take in, for each of its own
+ *   reuse   every load leaves out one of the loops: a product, whose operands are used again */
+static bool look_inside(an_sched *s, const parted *p, double *inner, bool *reuse)
+{
+    an_uop_vec order = {0}, below = {0};
+    const an_uop value = an_uop_src(s->g, p->reduce, 0);
+    bool ok = an_toposort(s->g, &value, 1, &order) == AN_OK;
+    uint32_t nloads = 0;
+    *inner = 1;
+    *reuse = true;
+    for (size_t i = 0; i < order.len && ok; i++) {
+        const an_uop u = order.data[i];
+        if (an_uop_op(s->g, u) == AN_OP_REDUCE) ok = taken_in(s, p, u, inner);
+        if (an_uop_op(s->g, u) != AN_OP_LOAD || !ok) continue;
+        below.len = 0;
+        ok = an_ranges_below(s, u, &below);
+        bool whole = true;
+        for (size_t k = 0; k < p->loops.len; k++) whole = whole && an_vec_has(&below, p->loops.data[k]);
+        *reuse = *reuse && !whole;
+        nloads++;
+    }
+    *reuse = *reuse && nloads > 1;
+    an_vec_fini(s->ctx, &order);
+    an_vec_fini(s->ctx, &below);
+    return ok;
+}
+
+/* The largest divisor of n up to most. */
+static int64_t divisor(int64_t n, double most)
+{
+    for (int64_t d = most < (double)n ? (int64_t)most : n; d > 1; d--)
+        if (n % d == 0) return d;
+    return 1;
+}
+
+/* Is the reduction, of kernel k, worth it? Then p says how; p->loops is the caller's to free. */
+static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, parted *p)
+{
+    an_graph *g = s->g;
+    an_uop_vec below = {0};
+    double results = 1, values = 1, inner = 1;
+    bool reuse = false;
+    *p = (parted){.reduce = reduce};
+    bool ok = an_dtype_nbytes(an_uop_dtype(g, reduce)) >= 4 && an_ranges_below(s, reduce, &below); /* narrow ones are widened later */
+    for (size_t i = 0; i < kern->loops.len && ok; i++) {
+        int64_t n = 0;
+        const an_uop r = kern->loops.data[i];
+        if (!an_vec_has(&below, r)) continue;
+        ok = const_size(s, r, &n) && an_vec_push(s->ctx, &p->loops, r);
+        results *= (double)n;
+    }
+    for (uint32_t i = 1; i < an_uop_nsrc(g, reduce) && ok; i++) {
+        int64_t n = 0;
+        ok = const_size(s, an_uop_src(g, reduce, i), &n);
+        values *= (double)n;
+    }
+    ok = ok && p->loops.len < AN_RANK_MAX && look_inside(s, p, &inner, &reuse);
+    an_vec_fini(s->ctx, &below);
+    if (!ok) return false;
+    if (results * values * inner < ALL_MIN) return false;
+    double most = s->cost->threads / results;
+    if (reuse) most = TILES_WANTED * (double)(TILE_SIDE * TILE_SIDE) / results;
+    const double least = reuse ? STEPS_MIN : PART_MIN;
+    if (values * inner / least < most) most = values * inner / least;
+    for (uint32_t i = 1; i < an_uop_nsrc(g, reduce); i++) {
+        int64_t n = 0;
+        (void)const_size(s, an_uop_src(g, reduce, i), &n);
+        const int64_t count = divisor(n, most);
+        if (count > FEWER * p->count) p->range = an_uop_src(g, reduce, i), p->n = n, p->count = count;
+    }
+    return p->count > 1;
+}
+
+/* Does u vary with a range that is neither one of the loops nor bound by a reduction in it? */
+static bool is_inside(an_sched *s, const an_kern *kern, an_uop u, bool *ok)
+{
+    an_uop_vec order = {0}, below = {0};
+    bool inside = false;
+    *ok = an_ranges_below(s, u, &below) && an_toposort(s->g, &u, 1, &order) == AN_OK;
+    for (size_t k = 0; k < below.len && *ok; k++) {
+        bool mine = an_vec_has(&kern->loops, below.data[k]);
+        for (size_t i = 0; i < order.len && !mine; i++) mine = an_uop_op(s->g, order.data[i]) == AN_OP_REDUCE && binds(s->g, order.data[i], below.data[k]);
+        inside = inside || !mine;
+    }
+    an_vec_fini(s->ctx, &order);
+    an_vec_fini(s->ctx, &below);
+    return inside;
+}
+
+/* The reductions of a kernel that no other one is around. */
+static an_status outermost(an_sched *s, const an_kern *kern, an_uop_vec *out)
+{
+    an_uop_vec order = {0};
+    an_status st = an_toposort(s->g, kern->stores.data, (uint32_t)kern->stores.len, &order);
+    for (size_t i = 0; i < order.len && !st; i++) {
+        bool ok = true;
+        if (an_uop_op(s->g, order.data[i]) != AN_OP_REDUCE) continue;
+        const bool inside = is_inside(s, kern, order.data[i], &ok);
+        if (!ok || (!inside && !an_vec_push(s->ctx, out, order.data[i]))) st = AN_ERR_NOMEM;
+    }
+    an_vec_fini(s->ctx, &order);
+    return st;
+}
+
+static const char *reason_of(an_sched *s, const parted *p)
+{
+    an_str text;
+    an_str_init(&text, s->ctx);
+    an_str_printf(&text, "a reduction with few results, in %lld parts that run side by side", (long long)p->count);
+    char *copy = text.failed ? NULL : an_graph_alloc(s->g, text.len + 1);
+    if (copy) memcpy(copy, an_str_cstr(&text), text.len + 1);
+    an_str_fini(&text);
+    return copy ? copy : "a reduction with few results, in parts";
+}
+
+/* REDUCE of value over the ranges of p->reduce, range in place of the one that is cut. */
+static an_uop reduce_over(an_sched *s, const parted *p, an_uop value, an_uop range)
+{
+    an_graph *g = s->g;
+    an_uop src[AN_RANK_MAX + 1] = {value};
+    uint32_t n = 1;
+    for (uint32_t i = 1; i < an_uop_nsrc(g, p->reduce); i++) {
+        const an_uop r = an_uop_eq(an_uop_src(g, p->reduce, i), p->range) ? range : an_uop_src(g, p->reduce, i);
+        if (an_uop_op(g, r) == AN_OP_RANGE) src[n++] = r;
+    }
+    return n == 1 ? value : an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, p->reduce), src, n, an_uop_arg(g, p->reduce));
+}
+
+/* The kernel of the parts, and what the reduction becomes. */
+static an_status take_in_parts(an_sched *s, const parted *p, an_uop *becomes)
+{
+    an_graph *g = s->g;
+    an_uop dims[AN_RANK_MAX], from[AN_RANK_MAX + 1], to[AN_RANK_MAX + 1], at[AN_RANK_MAX];
+    const uint32_t rank = (uint32_t)p->loops.len + 1;
+    dims[0] = an_index(g, p->count);
+    for (uint32_t i = 1; i < rank; i++) dims[i] = an_uop_src(g, p->loops.data[i - 1], 0);
+    const an_uop temp = an_buffer_node(g, an_uop_dtype(g, p->reduce), dims, rank);
+    if (an_uop_is_none(temp)) return AN_ERR_NOMEM;
+    const uint32_t k = an_sched_kernel_new(s, temp, reason_of(s, p));
+    if (k == UINT32_MAX) return AN_ERR_NOMEM;
+    an_kern *kern = &s->kernels.data[k];
+    const an_uop tuple = kern->tuple, q = an_sched_range(s, an_index(g, p->n / p->count), temp, 0);
+    for (uint32_t i = 1; i < rank; i++) {
+        from[i] = p->loops.data[i - 1];
+        to[i] = an_uop_src(g, tuple, i);
+    }
+    from[0] = p->range;
+    to[0] = an_idx_add(g, an_idx_mul(g, an_uop_src(g, tuple, 0), an_index(g, p->n / p->count)), q);
+    an_uop value = an_uop_is_none(to[0]) ? to[0] : an_substitute(g, an_uop_src(g, p->reduce, 0), from, to, rank);
+    if (!an_uop_is_none(value)) value = reduce_over(s, p, value, q);
+    if (an_uop_is_none(value)) return AN_ERR_NOMEM;
+    const an_uop st = an_store(g, temp, an_tuple_flat(s, tuple, an_uop_shape(g, temp)), value, AN_UOP_NONE);
+    if (an_uop_is_none(st) || !an_vec_push(s->ctx, &kern->stores, st) || !an_kern_refresh(s, kern)) return AN_ERR_NOMEM;
+
+    at[0] = an_sched_range(s, an_index(g, p->count), temp, 0);
+    for (uint32_t i = 1; i < rank; i++) at[i] = p->loops.data[i - 1];
+    const an_uop where = an_tuple_make(s, at, rank, an_const_int(g, AN_BOOL, 1));
+    if (an_uop_is_none(at[0]) || an_uop_is_none(where)) return AN_ERR_NOMEM;
+    const an_uop load = an_load(g, temp, an_tuple_flat(s, where, an_uop_shape(g, temp)), AN_UOP_NONE), src[2] = {load, at[0]};
+    if (an_uop_is_none(load)) return AN_ERR_NOMEM;
+    *becomes = an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, p->reduce), src, 2, an_uop_arg(g, p->reduce));
+    return an_uop_is_none(*becomes) ? AN_ERR_NOMEM : AN_OK;
+}
+
+/* Each of its reductions sees what those before it became. */
+static an_status kernel_in_parts(an_sched *s, uint32_t k)
+{
+    an_uop_vec reduces = {0};
+    an_status st = outermost(s, &s->kernels.data[k], &reduces);
+    bool any = false;
+    const an_phase before = an_graph_set_phase(s->g, (an_phase)an_node_of(s->g, s->kernels.data[k].node)->phase);
+    for (size_t i = 0; i < reduces.len && !st; i++) {
+        parted p;
+        an_uop becomes = AN_UOP_NONE;
+        if (plan(s, &s->kernels.data[k], reduces.data[i], &p)) {
+            any = true;
+            st = take_in_parts(s, &p, &becomes);
+            an_kern *kern = &s->kernels.data[k];
+            if (!st) st = an_substitute_many(s->g, kern->stores.data, kern->stores.len, &p.reduce, &becomes, 1);
+            if (!st) st = an_substitute_many(s->g, reduces.data + i + 1, reduces.len - i - 1, &p.reduce, &becomes, 1);
+        }
+        an_vec_fini(s->ctx, &p.loops);
+    }
+    an_graph_set_phase(s->g, before);
+    if (!st && any && !an_kern_refresh(s, &s->kernels.data[k])) st = AN_ERR_NOMEM;
+    an_vec_fini(s->ctx, &reduces);
+    return st;
+}
+
+an_status an_sched_parts(an_sched *s)
+{
+    const size_t n = s->kernels.len;
+    an_status st = AN_OK;
+    if (s->cost->no_fuse || s->cost->threads == 0) return AN_OK;
+    for (uint32_t k = 0; k < n && !st; k++)
+        if (!s->kernels.data[k].dead && s->kernels.data[k].has_reduce) st = kernel_in_parts(s, k);
+    return st;
+}
