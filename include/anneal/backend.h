@@ -52,6 +52,7 @@ typedef struct an_device_base {
     an_ctx *ctx;
     uint32_t vector_nbytes; /* native vector width that codegen aims at, set by open; 0: scalar code only */
     uint32_t scratch_nbytes; /* a kernel may use for copies in its own loops, set by open; 0: none */
+    uint32_t l1_nbytes, l2_nbytes; /* caches of one core, set by open; 0: unknown */
     int threads;            /* that a launch may use; 0 where that means nothing */
     uint32_t max_buffers;   /* that one kernel may use; 0: as many as there are slots */
     uint64_t key;           /* of all else about this device that decides what is made of a kernel: in every kernel's key */

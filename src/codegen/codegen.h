@@ -42,6 +42,8 @@ typedef struct an_codegen_opts {
     uint32_t vector_nbytes; /* native vector width, 0 for scalar code */
     bool no_opt;            /* the loop nest as it comes: the twin that opts are tested against */
     uint32_t scratch_nbytes; /* that a kernel may use for copies, 0 for none */
+    uint32_t l1_nbytes, l2_nbytes; /* of data, of one core; 0: what most have */
+    int threads;             /* that share what outermost loops do; 0: some */
     an_gpu_target gpu;
     bool by_hand;           /* list[0..nlist-1] instead of what the heuristics choose (opt.h) */
     const struct an_opt *list;

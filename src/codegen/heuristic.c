@@ -17,6 +17,7 @@ enum {
     TAILS_MAX = 400,       /* of a kernel that may still get a tail of a tail */
     UNROLL_MAX = 4,        /* elements of a reduction written out */
     FACTOR_MAX = 8,
+    L1_NBYTES = 32 << 10, L2_NBYTES = 512 << 10, /* where the device does not say */
     WIDE = 4               /* vectors side by side that hide the latency of an add */
 };
 
@@ -394,7 +395,8 @@ an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
     if (opts->vector_nbytes == 0) return AN_OK;
     an_uop now = *sink;
     tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes, .scratch_nbytes = opts->scratch_nbytes,
-                .list = list};
+               .l1_nbytes = opts->l1_nbytes ? opts->l1_nbytes : L1_NBYTES, .l2_nbytes = opts->l2_nbytes ? opts->l2_nbytes : L2_NBYTES,
+               .threads = opts->threads, .list = list};
     bool is_product = false;
     an_status st = an_tune_product(&t, &is_product);
     bool is_turned = false;

@@ -159,21 +159,6 @@ static an_status group(an_dag *d, an_uop *sink, size_t r, int64_t n, int64_t amo
     return an_opt_in_parts(d, sink, r, subs, (size_t)amount);
 }
 
-/* r = min(outer * amount, n - amount) + inner. */
-static an_status pad(an_dag *d, an_uop *sink, size_t r, int64_t n, int64_t amount)
-{
-    an_graph *g = d->g;
-    const an_uop range = d->ranges.data[r];
-    const uint64_t arg = an_uop_arg(g, range);
-    const an_uop outer = range_or_zero(g, (n + amount - 1) / amount, an_range_id(arg), AN_RANGE_LOOP);
-    const an_uop inner = an_range(g, an_index(g, amount), free_id(d, r), AN_RANGE_LOOP);
-    an_uop at = an_idx_mul(g, outer, an_index(g, amount));
-    if (an_uop_is_none(outer) || an_uop_is_none(inner)) return AN_ERR_NOMEM;
-    if (n % amount) at = an_binary(g, AN_OP_MIN, at, an_index(g, n - amount));
-    const an_range_sub sub = sub_of(range, an_idx_add(g, at, inner), outer, inner);
-    return an_uop_is_none(sub.to) ? AN_ERR_NOMEM : an_replace_ranges(g, sink, 1, &sub, 1);
-}
-
 /* The range that amount names, or AN_RANGES_MAX. */
 static size_t range_of_id(const an_dag *d, int64_t id)
 {
@@ -216,6 +201,23 @@ static bool reads_what_it_writes(const an_dag *d, size_t r, bool own_too)
     return false;
 }
 
+/* r = min(outer * amount, n - amount) + inner. */
+static an_status pad(an_dag *d, an_uop *sink, size_t r, int64_t n, int64_t amount)
+{
+    an_graph *g = d->g;
+    const an_uop range = d->ranges.data[r];
+    const uint64_t arg = an_uop_arg(g, range);
+    const an_uop outer = range_or_zero(g, (n + amount - 1) / amount, an_range_id(arg), AN_RANGE_LOOP);
+    const an_uop inner = an_range(g, an_index(g, amount), free_id(d, r), AN_RANGE_LOOP);
+    an_uop at = an_idx_mul(g, outer, an_index(g, amount));
+    if (an_uop_is_none(outer) || an_uop_is_none(inner) || an_uop_is_none(at)) return AN_ERR_NOMEM;
+    const an_status st = n % amount && reads_what_it_writes(d, r, true) ? an_opt_keep(d, sink, r, at) : AN_OK;
+    if (st) return st;
+    if (n % amount) at = an_binary(g, AN_OP_MIN, at, an_index(g, n - amount));
+    const an_range_sub sub = sub_of(range, an_idx_add(g, at, inner), outer, inner);
+    return an_uop_is_none(sub.to) ? AN_ERR_NOMEM : an_replace_ranges(g, sink, 1, &sub, 1);
+}
+
 uint32_t an_opt_new_id(const an_dag *d, an_opt opt)
 {
     const size_t r = range_of_id(d, opt.kind == AN_OPT_ORDER ? opt.amount : opt.range);
@@ -231,7 +233,18 @@ static bool has_scratch(const an_dag *d, an_uop range)
     return false;
 }
 
-static const char *refusal(const an_dag *d, size_t r, an_opt opt, int64_t n)
+/* Is r the loop over passes of a CARRY, which some store goes along with in one place? */
+static bool is_carried(const an_dag *d, an_uop sink, size_t r)
+{
+    for (uint32_t s = 0; s < an_uop_nsrc(d->g, sink); s++) {
+        const an_uop store = an_uop_src(d->g, sink, s);
+        if (an_uop_op(d->g, an_uop_src(d->g, store, 0)) == AN_OP_LOCAL) continue;
+        if (an_rangeset_has(an_dag_deps(d, store), r) && !an_rangeset_has(an_dag_deps(d, an_uop_src(d->g, store, 1)), r)) return true;
+    }
+    return false;
+}
+
+static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, int64_t n)
 {
     if (r == AN_RANGES_MAX) return "there is no such range";
     const an_range_kind kind = an_range_kind_of(an_uop_arg(d->g, d->ranges.data[r]));
@@ -250,6 +263,7 @@ static const char *refusal(const an_dag *d, size_t r, an_opt opt, int64_t n)
         return reads_what_it_writes(d, r, false) ? in_place : NULL;
     }
     if (n < 0) return "its bound is no constant";
+    if (loop && is_carried(d, sink, r)) return "its iterations go on from one another";
     if (opt.kind != AN_OPT_PACK && opt.kind != AN_OPT_KEEP && opt.kind != AN_OPT_GROUP && free_id(d, r) == 0) return no_room;
     if (opt.amount < (opt.kind == AN_OPT_SPLIT ? 1 : 2)) return "there is nothing to cut";
     switch (opt.kind) {
@@ -264,7 +278,9 @@ static const char *refusal(const an_dag *d, size_t r, an_opt opt, int64_t n)
     case AN_OPT_PADTO:
         if (!loop) return only_loops;
         if (opt.amount > n) return "it has fewer elements";
-        return !divides && reads_what_it_writes(d, r, true) ? in_place : NULL;
+        if (divides || !reads_what_it_writes(d, r, true)) return NULL;
+        return reads_what_it_writes(d, r, false) || !an_opt_can_keep(d, sink, r) ? in_place : NULL;
+    case AN_OPT_CARRY: return !reduce ? only_reduces : divides ? NULL : indivisible;
     case AN_OPT_PACK: return loop ? NULL : only_loops;
     case AN_OPT_KEEP: return reduce ? NULL : only_reduces;
     case AN_OPT_ORDER:
@@ -280,7 +296,7 @@ an_status an_opt_apply(an_graph *g, an_uop *sink, an_opt opt, const char **why)
     if (st) goto done;
     const size_t r = range_of_id(&d, opt.range);
     const int64_t n = r == AN_RANGES_MAX ? -1 : an_range_bound(g, d.ranges.data[r]);
-    *why = refusal(&d, r, opt, n);
+    *why = refusal(&d, *sink, r, opt, n);
     if (*why) goto done;
     switch (opt.kind) {
     case AN_OPT_UPCAST: st = split_inner(&d, sink, r, n, opt.amount, AN_RANGE_UPCAST); break;
@@ -292,6 +308,7 @@ an_status an_opt_apply(an_graph *g, an_uop *sink, an_opt opt, const char **why)
     case AN_OPT_SPLIT: st = split_tail(&d, sink, r, n, opt.amount); break;
     case AN_OPT_PACK: st = an_opt_pack(&d, sink, r, opt.amount, why); break;
     case AN_OPT_KEEP: st = an_opt_keep(&d, sink, r, opt.amount, why); break;
+    case AN_OPT_CARRY: st = an_opt_carry(&d, sink, r, free_id(&d, r), opt.amount, why); break;
     case AN_OPT_ORDER: st = reorder(&d, sink, r, range_of_id(&d, opt.amount)); break;
     case AN_OPT_COUNT: break;
     }

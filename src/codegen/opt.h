@@ -2,7 +2,7 @@
  * refuses, with a sentence, where it does not apply. For src/codegen, and for what searches or is given lists of them.
  *
  * A list is applied in order to a kernel as an_codegen_shape leaves it. Ranges are named by id; ids depend on the kernel alone:
- *   the outer part of UPCAST, UNROLL, VECTOR, CUT, PADTO and the main part of SPLIT keep the id of the range (where nothing is
+ *   the outer part of UPCAST, UNROLL, VECTOR, CUT, PADTO, CARRY and the main part of SPLIT keep the id of the range (where nothing is
  *   left of it, it is gone); the inner part, or the tail, gets an id between it and the next range.
  *
  *   UPCAST:2048:4   four copies along range 2048
@@ -59,6 +59,14 @@ enum { AN_OPT_LOOPS_MAX = 12 };
 bool an_opt_outer_loops(const an_dag *d, an_uop sink, size_t i, size_t r, bool *seen, an_uop *out, uint32_t *n);
 /* Bytes of all scratch there is, and the number of the next one. */
 void an_opt_scratch_now(const an_dag *d, int64_t *nbytes, uint32_t *number);
+
+/* CARRY (carry.c), for range r of d, which is of the sink, and divisible by amount: as an_opt_apply. */
+an_status an_opt_carry(an_dag *d, an_uop *sink, size_t r, uint32_t inner_id, int64_t amount, const char **why);
+
+/* For blocks of range r that begin before `first`, in a kernel that reads what it writes, each element its own: elements below first
+ * keep their values. can: every store that varies with r has a load of its own element. Errors: AN_ERR_NOMEM. */
+bool an_opt_can_keep(const an_dag *d, an_uop sink, size_t r);
+an_status an_opt_keep(an_dag *d, an_uop *sink, size_t r, an_uop first);
 
 /* Applies a list; the sink stays where one fails. Errors: AN_ERR_ARG with a sentence that names the opt that does not apply
  * and why; those of an_opt_apply. */

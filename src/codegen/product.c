@@ -14,13 +14,10 @@
 
 enum {
     WORK_MIN = 1 << 15,   /* multiply-adds that are worth the trouble */
-    PARTS_MIN = 4,        /* iterations of the outermost loop, for threads */
-    PARTS = 8,            /* what rows are cut into where there are fewer */
+    PARTS_A_THREAD = 2,   /* iterations of the outermost loop, for threads */
     CHUNK_MIN = 48,       /* rows of such a part */
     REUSE_MIN = 4,        /* tiles of rows by which a copy of columns pays, when they can be read as they lie */
     WIDE = 64,            /* columns that are copied together: whole rows of some cache lines */
-    WIDE_NBYTES = 576 << 10,   /* of such a copy: all rows pass by for each, so it may be larger than a core's own cache */
-    WIDE_NBYTES_BOTH = 208 << 10, /* where chunks of rows are copied, too */
     STEPS_MIN = 160,      /* of a reduction, by which rows in long steps are copied, too */
     CHUNK_TILES_MIN = 8,  /* of rows: columns are copied anew for each chunk */
     FILL_COPIES = 8
@@ -361,45 +358,81 @@ static uint32_t outer_column_loop(const an_tuner *t, const product *p, uint32_t 
     return id;
 }
 
-/* Is the number of iterations of the outermost loop enough for threads, if columns have this many groups? */
+/* Iterations of the outermost loop that are enough for the device's threads. */
+static int64_t parts_wanted(const an_tuner *t)
+{
+    return t->threads == 1 ? 1 : PARTS_A_THREAD * (t->threads ? t->threads : 2);
+}
+
+/* Are there that many, if columns have this many groups? */
 static bool enough_parts(const an_tuner *t, const product *p, int64_t groups)
 {
-    for (size_t r = 0; r < t->d.ranges.len && groups < PARTS_MIN; r++)
+    for (size_t r = 0; r < t->d.ranges.len && groups < parts_wanted(t); r++)
         if (r != p->j && an_tune_kind(t, r) == AN_RANGE_LOOP && an_rangeset_has(&p->columns, r)) groups = an_range_bound(t->g, t->d.ranges.data[r]);
-    return groups >= PARTS_MIN;
+    return groups >= parts_wanted(t);
 }
 
 typedef struct layout {
     tile c;
     int64_t panels; /* columns copied together, in tiles */
-    int64_t chunk;  /* tiles of rows in a chunk; 0: all */
+    int64_t chunk;  /* rows in a chunk; 0: all */
+    int64_t pass;   /* elements summed in a pass (CARRY); 0: all */
     bool pack, pack_rows;
 } layout;
 
-static layout choose_layout(const an_tuner *t, const product *p)
+/* At least n parts, as many as divide m if there is such a number near. */
+static int64_t dividing(int64_t m, int64_t n)
 {
-    layout l = {.c = choose_tile(t, p), .panels = 1};
+    for (int64_t c = n; c <= 2 * n; c++)
+        if (m % c == 0) return c;
+    return n;
+}
+
+/* Passes of pass elements, 0 for one of all: then chunks of rows and groups of columns share the core's cache. */
+static layout lay_out(const an_tuner *t, const product *p, int64_t pass)
+{
+    layout l = {.c = choose_tile(t, p), .panels = 1, .pass = pass};
     const int64_t nr = l.c.nv * p->lanes, m = an_tune_bound(t, p->i), n = an_tune_bound(t, p->j);
-    const int64_t tiles = (m + l.c.mr - 1) / l.c.mr, ncolumns = (n + nr - 1) / nr;
-    const double nbytes = p->k * (double)nr * (double)p->nbytes, room = (double)t->scratch_nbytes;
+    const int64_t tiles = (m + l.c.mr - 1) / l.c.mr, ncolumns = (n + nr - 1) / nr, wide = pass ? 2 * WIDE : WIDE;
+    const double k = pass ? (double)pass : p->k, cache = (double)t->l2_nbytes, room = (double)t->scratch_nbytes;
+    const double nbytes = k * (double)nr * (double)p->nbytes;
+    const double group = pass ? cache / 4 : p->strided ? cache * 0.4 : cache * 1.125; /* all rows pass by for each of those: it may be larger than the cache */
     l.pack = nbytes <= room && p->rows / (double)l.c.mr >= (p->direct ? REUSE_MIN : 2);
-    while (l.pack && l.panels * 2 * nr <= WIDE && nbytes * (double)l.panels * 2 <= (p->strided ? WIDE_NBYTES_BOTH : WIDE_NBYTES) && ncolumns >= 2 * l.panels) l.panels *= 2;
+    while (l.pack && l.panels * 2 * nr <= wide && nbytes * (double)l.panels * 2 <= group && ncolumns >= 2 * l.panels) l.panels *= 2;
     /* Rows that are walked in long steps: chunks of them that fit. */
-    const double row_nbytes = p->k * (double)l.c.mr * (double)p->nbytes, rest = room - nbytes * (double)l.panels;
-    l.pack_rows = l.pack && p->strided && p->k >= STEPS_MIN && ncolumns >= 4 && rest >= CHUNK_TILES_MIN * row_nbytes &&
-                  (double)m == p->rows;
+    const double row_nbytes = k * (double)l.c.mr * (double)p->nbytes, rest = (pass ? cache / 2 : room) - nbytes * (double)(pass ? 0 : l.panels);
+    l.pack_rows = l.pack && p->strided && p->k >= STEPS_MIN && ncolumns >= 4 && rest >= CHUNK_TILES_MIN * row_nbytes && (double)m == p->rows;
     int64_t nchunks = 1;
     if (l.pack_rows) {
         const int64_t most = (int64_t)(rest / row_nbytes);
         nchunks = (tiles + most - 1) / most;
-        if (nchunks > 1) nchunks += nchunks % 2; /* for two threads, as many each */
     }
-    if (nchunks < PARTS && m >= 2 * PARTS * CHUNK_MIN / 3 && !enough_parts(t, p, (ncolumns + l.panels - 1) / l.panels)) {
-        const int64_t least = (CHUNK_MIN + l.c.mr - 1) / l.c.mr;
-        nchunks = tiles / PARTS >= least ? PARTS : tiles / least;
-    }
-    if (nchunks > 1) l.chunk = (tiles + nchunks - 1) / nchunks;
+    const int64_t parts = parts_wanted(t), most = m / CHUNK_MIN;
+    if (nchunks < parts && most > nchunks && (l.pack_rows || !enough_parts(t, p, (ncolumns + l.panels - 1) / l.panels)))
+        nchunks = parts < most ? parts : most;
+    if (nchunks > 1) nchunks = dividing(m, nchunks);
+    if (nchunks > 1) l.chunk = (m + nchunks - 1) / nchunks;
+    if (nchunks == 1 && parts > 1) l.pack_rows = false; /* they would be copied outside of what threads share */
     return l;
+}
+
+/* Steps of the reduction by which a tile of columns takes half of the nearest cache; 0 where all of them fit it, or no such number divides. */
+static int64_t choose_pass(const an_tuner *t, const product *p)
+{
+    const int64_t n = an_uop_nsrc(t->g, p->reduce) == 2 ? an_range_bound(t->g, an_uop_src(t->g, p->reduce, 1)) : 0;
+    const double step = (double)(choose_tile(t, p).nv * p->lanes) * (double)p->nbytes;
+    int64_t pass = (int64_t)((double)t->l1_nbytes / 2 / step);
+    if (!p->strided || (double)n * step <= (double)t->l1_nbytes) return 0;
+    while (pass >= STEPS_MIN && n % pass) pass--;
+    return pass >= STEPS_MIN ? pass : 0;
+}
+
+static layout choose_layout(const an_tuner *t, const product *p)
+{
+    const int64_t pass = choose_pass(t, p);
+    const layout l = lay_out(t, p, pass);
+    const bool exact = l.pack_rows && (!l.chunk || an_tune_bound(t, p->i) % l.chunk == 0); /* chunks that overlap cannot run at the same time */
+    return !pass || exact ? l : lay_out(t, p, 0);
 }
 
 static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *done)
@@ -410,12 +443,15 @@ static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *do
     loops at = {.i = an_tune_id(t, p->i), .j = an_tune_id(t, p->j)};
     const bool first_is_i = first_shared(t, p, UINT32_MAX, UINT32_MAX) == p->i;
     at.chunk = UINT32_MAX;
+    const uint32_t k = an_tune_id(t, an_dag_range_at(&t->d, an_uop_src(t->g, p->reduce, 1)));
+    if (l->pass) an_tune_then(&c, AN_OPT_CARRY, k, l->pass);
+    if (l->pass && l->pack_rows) an_tune_then(&c, AN_OPT_ORDER, k, at.j);
     an_tune_then_block(&c, at.j, l->c.nv * p->lanes, &at.tile_j);
-    an_tune_then_block(&c, at.i, l->c.mr, &at.tile_i);
-    if (l->chunk && first_is_i && at.tile_i != at.i) {
+    if (l->chunk && first_is_i) {
         at.chunk = at.i;
         an_tune_then_block(&c, at.chunk, l->chunk, &at.i);
     }
+    an_tune_then_block(&c, at.i, l->c.mr, &at.tile_i);
     at.panel = at.j;
     if (l->panels > 1) an_tune_then_block(&c, at.j, l->panels, &at.panel);
     if (!c.st && c.ok) c.st = order(t, p, &at, &first, &shared);
@@ -439,6 +475,23 @@ static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *do
     return c.st;
 }
 
+/* On trial: a refusal on the way leaves the kernel as it was. */
+static an_status try_layout(an_tuner *t, product p, const layout *l, bool *done)
+{
+    an_uop *const sink = t->sink;
+    an_uop trial = *t->sink;
+    const size_t nlist = t->list->len;
+    t->sink = &trial;
+    const an_status st = apply_layout(t, &p, l, done);
+    t->sink = sink;
+    if (st) return st;
+    if (*done)
+        *sink = trial;
+    else
+        t->list->len = nlist;
+    return an_tune_refresh(t);
+}
+
 an_status an_tune_product(an_tuner *t, bool *done)
 {
     product p = {0};
@@ -447,19 +500,10 @@ an_status an_tune_product(an_tuner *t, bool *done)
     bool found = false;
     if (!st) st = find(t, &p, &found);
     if (st || !found) return st;
-    const layout l = choose_layout(t, &p);
+    layout l = choose_layout(t, &p);
     if (l.c.mr * l.c.nv < 2 || (!p.direct && !l.pack)) return AN_OK;
-    /* On trial: a refusal on the way leaves the kernel as it was. */
-    an_uop *const sink = t->sink;
-    an_uop trial = *t->sink;
-    const size_t nlist = t->list->len;
-    t->sink = &trial;
-    st = apply_layout(t, &p, &l, done);
-    t->sink = sink;
-    if (st) return st;
-    if (*done)
-        *sink = trial;
-    else
-        t->list->len = nlist;
-    return an_tune_refresh(t);
+    st = try_layout(t, p, &l, done);
+    if (st || *done || !l.pass) return st;
+    l = lay_out(t, &p, 0);
+    return try_layout(t, p, &l, done);
 }

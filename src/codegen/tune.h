@@ -15,7 +15,8 @@ typedef struct an_tuner {
     an_ctx *ctx;
     an_uop *sink;
     an_trace *trace;
-    uint32_t vector_nbytes, scratch_nbytes;
+    uint32_t vector_nbytes, scratch_nbytes, l1_nbytes, l2_nbytes;
+    int threads;
     an_opt_vec *list; /* what was applied */
     an_dag d;
 } an_tuner;

@@ -59,6 +59,8 @@ static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, 
     *key = an_key_mix(*key, ((const an_device_base *)dev)->key);
     *key = an_key_mix(*key, (uint64_t)opts->vector_nbytes << 1 | opts->no_opt);
     *key = an_key_mix(*key, opts->scratch_nbytes);
+    *key = an_key_mix(*key, (uint64_t)opts->l1_nbytes << 32 | opts->l2_nbytes);
+    *key = an_key_mix(*key, (uint64_t)opts->threads);
     *key = an_key_mix(*key, (uint64_t)opts->gpu.threads << 32 | opts->gpu.local_nbytes);
     *key = an_key_mix(*key, (uint64_t)opts->gpu.units << 1 | opts->gpu.small_code);
     return st;
@@ -246,6 +248,9 @@ an_status an_programs_get(an_graph *g, an_device *device, const an_call_vec *cal
     const size_t from = c->kernels.len;
     const an_codegen_opts opts = {.vector_nbytes = ((const an_device_base *)device)->vector_nbytes,
                                   .scratch_nbytes = ((const an_device_base *)device)->scratch_nbytes,
+                                  .l1_nbytes = ((const an_device_base *)device)->l1_nbytes,
+                                  .l2_nbytes = ((const an_device_base *)device)->l2_nbytes,
+                                  .threads = ((const an_device_base *)device)->threads,
                                   .gpu = gpu_of((const an_device_base *)device),
                                   .no_opt = an_ctx_settings(ctx).no_opt};
     an_status st = AN_OK;

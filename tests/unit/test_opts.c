@@ -17,7 +17,7 @@ static void any_opts_in_any_order_keep_the_meaning(an_test *t)
 {
     uint64_t state = 77;
     int applied[AN_OPT_COUNT] = {0};
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 1000; i++) {
         an_graph *g = NULL;
         CHECK_OK(t, an_graph_create(t->ctx, &g));
         const kernel k = i % 10 == 0   ? kernel_softmax(g, 6, 12)
@@ -79,7 +79,10 @@ static void opts_refuse_with_a_sentence(an_test *t)
                  {{AN_OPT_PADTO, 9, 8}, "that is for loops over outputs only"},
                  {{AN_OPT_PADTO, 7, 16}, "it has fewer elements"},
                  {{AN_OPT_ORDER, 7, 8}, "there is no such range to move it out of"},
-                 {{AN_OPT_ORDER, 9, 7}, "that is for loops over outputs only"}};
+                 {{AN_OPT_ORDER, 9, 7}, "that is for loops over outputs only"},
+                 {{AN_OPT_CARRY, 7, 5}, "that is for reductions only"},
+                 {{AN_OPT_CARRY, 9, 5}, "its bound is not divisible"},
+                 {{AN_OPT_CARRY, 9, 12}, "there is nothing to cut"}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         an_uop s = sink;
         const char *why = NULL;
@@ -95,6 +98,30 @@ static void opts_refuse_with_a_sentence(an_test *t)
     CHECK_STR(t, why ? why : "", "a value that depends on it is a vector already");
 }
 
+/* A sum in passes, in blocks that begin early: passes inside of blocks, outside, and in between; with an epilogue and without. */
+static void passes_carry_the_sum(an_test *t)
+{
+    static const char *const lists[] = {"CARRY:3072:4 PADTO:1024:3 PADTO:2048:5", "CARRY:3072:4 PADTO:1024:3 ORDER:3072:1024 PADTO:2048:5",
+                                        "CARRY:3072:6 PADTO:1024:3 PADTO:2048:5 ORDER:3072:2048 PACK:2048:4096",
+                                        "PADTO:1024:5 PADTO:1024:2 PADTO:2048:5 CARRY:3072:2"};
+    for (size_t l = 0; l < 2 * sizeof lists / sizeof *lists; l++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        const kernel k = kernel_matmul(g, AN_F32, 8, 13, 12, l % 2, false, l % 2);
+        an_opt_vec list = {0};
+        size_t n = 0, m = 0;
+        CHECK_OK(t, an_opt_parse(t->ctx, lists[l / 2], &list));
+        double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, (an_codegen_opts){.vector_nbytes = 32, .by_hand = true, .list = list.data, .nlist = list.len}, &m);
+        CHECK_EQ(t, m, n);
+        for (size_t e = 0; e < n; e++)
+            if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
+                an_test_fail(__FILE__, __LINE__, "%s: element %zu is %.9g, plain %.9g", lists[l / 2], e, got[e], want[e]);
+        free(want);
+        free(got);
+        an_vec_fini(t->ctx, &list);
+        an_graph_destroy(g);
+    }
+}
 
 static void the_heuristics_make_a_list_that_gives_the_same_kernel(an_test *t)
 {
@@ -197,6 +224,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
     an_vec_fini(t->ctx, &list);
 }
 
-AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence),
+AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))

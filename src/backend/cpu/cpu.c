@@ -68,6 +68,15 @@ static an_status default_threads(an_ctx *ctx, int *out)
     return AN_OK;
 }
 
+#ifdef _SC_LEVEL2_CACHE_SIZE
+/* 0: the system does not know. */
+static uint32_t cache_nbytes(int name)
+{
+    const long n = sysconf(name);
+    return n > 0 && n <= INT32_MAX ? (uint32_t)n : 0;
+}
+#endif
+
 static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device **out)
 {
     cpu_device *d = an_mem_zalloc(ctx, sizeof *d);
@@ -81,6 +90,10 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
     }
     d->base.vector_nbytes = d->host.vector_nbytes;
     d->base.scratch_nbytes = SCRATCH_NBYTES;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    d->base.l1_nbytes = cache_nbytes(_SC_LEVEL1_DCACHE_SIZE);
+    d->base.l2_nbytes = cache_nbytes(_SC_LEVEL2_CACHE_SIZE);
+#endif
     d->base.identity = an_hash_bytes(an_hash_bytes(1, d->host.cpu, strlen(d->host.cpu)), d->host.features, strlen(d->host.features));
     if (d->base.threads > 1) st = cpu_pool_create(ctx, d->base.threads, &d->pool);
     if (st) {
