@@ -71,7 +71,7 @@ an_uop an_store_sum(an_sched *s, an_uop store, an_uop range)
         uint32_t mine = an_uop_eq(u, range) ? VARIES : 0;
         for (uint32_t k = 0; k < an_uop_nsrc(g, u); k++) mine |= an_idmap_get(&flags, an_uop_src(g, u, k).id);
         if (op == AN_OP_REDUCE && binds(g, u, range)) {
-            ok = an_uop_is_none(found) && an_reduce_op(an_uop_arg(g, u)) == AN_OP_ADD && !(mine & HAS_SUM);
+            ok = an_uop_is_none(found) && an_reduce_op(an_uop_arg(g, u)) == AN_OP_ADD && !(mine & HAS_SUM) && an_uop_nsrc(g, u) <= AN_RANK_MAX;
             found = u;
             mine = HAS_SUM;
         } else if (op == AN_OP_REDUCE) {
@@ -161,7 +161,6 @@ static an_uop sum_of_band(an_sched *s, an_uop sum, const an_band *band, an_uop r
     an_graph *g = s->g;
     an_uop args[AN_RANK_MAX + 1];
     uint32_t n = 1;
-    if (an_uop_nsrc(g, sum) > AN_RANK_MAX) return AN_UOP_NONE;
     const an_dtype t = sum_dtype(an_uop_dtype(g, sum));
     args[0] = changed(s, c, an_uop_src(g, sum, 0));
     if (an_uop_is_none(args[0])) return AN_UOP_NONE;

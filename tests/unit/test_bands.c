@@ -296,6 +296,27 @@ static void short_sequences_are_not_cut(an_test *t)
     CHECK_EQ(t, whole.nbytes, bands.nbytes);
 }
 
+/* --- without memory -------------------------------------------------------------------------------------------------- */
+
+static an_status compute(an_ctx *ctx, void *arg)
+{
+    (void)arg;
+    an_graph *g = NULL;
+    an_tensor *outs[4];
+    an_status st = an_ctx_set_settings(ctx, (an_settings){.band_nbytes = 1024, .no_cache = true});
+    if (!st) st = an_graph_create(ctx, &g);
+    if (!st) st = an_graph_set_device(g, "interp");
+    if (!st && !build(g, &(shape){1, 1, 1, 37, 2, true, false, true, 0}, outs)) st = an_ctx_status(ctx);
+    if (!st) st = an_realize(outs, 4);
+    an_graph_destroy(g);
+    return st;
+}
+
+static void memory_that_runs_out_is_a_sentence(an_test *t)
+{
+    an_test_every_alloc_failure(t, compute, NULL);
+}
+
 /* --- replay ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct args {
@@ -348,4 +369,4 @@ AN_TEST_MAIN(AN_CASE(a_band_at_a_time_gives_what_all_at_once_does), AN_CASE(with
              AN_CASE(by_the_batch_no_bit_changes),
              AN_CASE(random_programs_agree_with_their_twins), AN_CASE(memory_grows_with_the_length_not_its_square), AN_CASE(launches_of_a_band),
              AN_CASE(a_symbol_cannot_be_named_as_bands_are), AN_CASE(short_sequences_are_not_cut),
-             AN_CASE(replay_binds_anew_and_bands_begin_anew))
+             AN_CASE(memory_that_runs_out_is_a_sentence), AN_CASE(replay_binds_anew_and_bands_begin_anew))
