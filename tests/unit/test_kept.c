@@ -107,7 +107,7 @@ static void the_next_process_compiles_nothing(an_test *t)
 
 static void every_knob_is_in_the_key(an_test *t)
 {
-    static const an_settings knobs[] = {{0}, {.no_opt = true}, {.no_fuse = true}, {.no_opt = true, .no_fuse = true}, {.no_bands = true}, {.band_nbytes = 1 << 20}};
+    static const an_settings knobs[] = {{0}, {.no_opt = true}, {.no_fuse = true}, {.no_opt = true, .no_fuse = true}};
     enum { KNOBS = sizeof knobs / sizeof knobs[0] };
     static outcome alone[KNOBS];
     sandbox b;
