@@ -1,4 +1,4 @@
-/* band_kernel.c - a kernel over a band of rows: one of its ranges, cut to a part of its length.
+/* band_kernel.c - a kernel over a band of rows: some of its ranges, each cut to a part of its length.
  *
  *   rows q of 0..n    become    base + r, r of 0..size
  *
@@ -33,14 +33,21 @@ bool an_index_has_rows(an_sched *s, an_uop index, an_uop range, int64_t n, int64
     return r.lo >= 0 && r.hi < step && b.lo >= 0;
 }
 
-/* The same place in the buffer that holds a band of size rows, of which it is row r. */
-static an_uop index_in_band(an_sched *s, an_uop index, const an_band *band, int64_t step, an_uop row)
+/* The same place in the buffer that holds a band, of which these are the rows. Cuts go from outer rows to inner ones, so that each leaves the
+ * steps of those to come as they are. */
+static an_uop index_in_band(an_sched *s, an_uop index, const an_band *band, const an_rows *rows, const an_uop *row)
 {
     an_graph *g = s->g;
-    an_uop block = AN_UOP_NONE, rest = AN_UOP_NONE;
-    if (!parts_of(s, index, band->range, band->n, step, &block, &rest)) return AN_UOP_NONE;
-    const an_uop start = an_idx_mul(g, block, an_index(g, band->size * step));
-    return an_idx_add(g, an_idx_add(g, start, an_idx_mul(g, row, an_index(g, step))), rest);
+    for (uint32_t i = 0; i < band->ncuts && !an_uop_is_none(index); i++) {
+        const an_cut *c = &band->cuts[i];
+        const int64_t step = rows->step[i];
+        an_uop block = AN_UOP_NONE, rest = AN_UOP_NONE;
+        if (step == 0) continue;
+        if (!parts_of(s, index, c->range, c->n, step, &block, &rest)) return AN_UOP_NONE;
+        const an_uop start = an_idx_mul(g, block, an_index(g, c->size * step));
+        index = an_idx_add(g, an_idx_add(g, start, an_idx_mul(g, row[i], an_index(g, step))), rest);
+    }
+    return index;
 }
 
 static const an_rows *rows_of(const an_band *band, an_uop buffer)
@@ -71,7 +78,7 @@ an_uop an_store_sum(an_sched *s, an_uop store, an_uop range)
         uint32_t mine = an_uop_eq(u, range) ? VARIES : 0;
         for (uint32_t k = 0; k < an_uop_nsrc(g, u); k++) mine |= an_idmap_get(&flags, an_uop_src(g, u, k).id);
         if (op == AN_OP_REDUCE && binds(g, u, range)) {
-            ok = an_uop_is_none(found) && an_reduce_op(an_uop_arg(g, u)) == AN_OP_ADD && !(mine & HAS_SUM);
+            ok = an_uop_is_none(found) && an_reduce_op(an_uop_arg(g, u)) == AN_OP_ADD && !(mine & HAS_SUM) && an_uop_nsrc(g, u) <= AN_RANK_MAX;
             found = u;
             mine = HAS_SUM;
         } else if (op == AN_OP_REDUCE) {
@@ -130,19 +137,19 @@ static an_uop changed(an_sched *s, const change *c, an_uop u)
     return an_uop_is_none(u) ? u : an_substitute(s->g, u, c->from.data, c->to.data, c->from.len);
 }
 
-/* The range, and loads from what is held; row is the row in the band. */
-static bool find_changes(an_sched *s, const an_uop_vec *stores, const an_band *band, an_uop row, change *c)
+/* The ranges, and loads from what is held; row: in the band, by cut. */
+static bool find_changes(an_sched *s, const an_uop_vec *stores, const an_band *band, const an_uop *row, change *c)
 {
     an_graph *g = s->g;
     an_uop_vec order = {0};
-    const an_uop at = an_idx_add(g, band->base, row);
-    bool ok = change_add(s, c, band->range, at) && an_toposort(g, stores->data, (uint32_t)stores->len, &order) == AN_OK;
+    bool ok = an_toposort(g, stores->data, (uint32_t)stores->len, &order) == AN_OK;
+    for (uint32_t i = 0; i < band->ncuts && ok; i++)
+        if (!an_uop_is_none(band->cuts[i].range)) ok = change_add(s, c, band->cuts[i].range, an_idx_add(g, band->cuts[i].base, row[i]));
     for (size_t i = 0; ok && i < order.len; i++) {
         const an_uop u = order.data[i], gate = an_uop_op(g, u) == AN_OP_LOAD ? gate_of(g, u) : AN_UOP_NONE;
         const an_rows *rows = an_uop_op(g, u) == AN_OP_LOAD ? rows_of(band, an_ptr_base(g, an_uop_src(g, u, 0))) : NULL;
         if (!rows) continue;
-        const an_uop index = index_in_band(s, an_uop_src(g, u, 1), band, rows->step, row);
-        const an_uop moved = an_uop_is_none(gate) ? gate : with(s, gate, band->range, at);
+        const an_uop index = changed(s, c, index_in_band(s, an_uop_src(g, u, 1), band, rows, row)), moved = changed(s, c, gate);
         ok = !an_uop_is_none(index) && an_uop_is_none(gate) == an_uop_is_none(moved) && change_add(s, c, u, an_load(g, rows->band, index, moved));
     }
     an_vec_fini(s->ctx, &order);
@@ -156,40 +163,40 @@ static an_dtype sum_dtype(an_dtype t)
 }
 
 /* The sum over the band's rows alone. */
-static an_uop sum_of_band(an_sched *s, an_uop sum, const an_band *band, an_uop row, const change *c)
+static an_uop sum_of_band(an_sched *s, an_uop sum, const an_band *band, const an_uop *row, const change *c)
 {
     an_graph *g = s->g;
+    const uint32_t last = band->ncuts - 1;
     an_uop args[AN_RANK_MAX + 1];
     uint32_t n = 1;
-    if (an_uop_nsrc(g, sum) > AN_RANK_MAX) return AN_UOP_NONE;
     const an_dtype t = sum_dtype(an_uop_dtype(g, sum));
     args[0] = changed(s, c, an_uop_src(g, sum, 0));
     if (an_uop_is_none(args[0])) return AN_UOP_NONE;
     args[0] = an_cast_to(g, t, args[0]);
     for (uint32_t i = 1; i < an_uop_nsrc(g, sum); i++) {
-        const an_uop r = an_uop_eq(an_uop_src(g, sum, i), band->range) ? row : an_uop_src(g, sum, i);
+        const an_uop r = an_uop_eq(an_uop_src(g, sum, i), band->cuts[last].range) ? row[last] : an_uop_src(g, sum, i);
         if (an_uop_op(g, r) == AN_OP_RANGE) args[n++] = r;
     }
     return n == 1 ? args[0] : an_uop_new(g, AN_OP_REDUCE, t, args, n, an_uop_arg(g, sum));
 }
 
 /* A store of kernel k over the band. sums: where its sum goes, none for where the store went. */
-static an_uop store_in_band(an_sched *s, const an_kern *k, size_t i, const an_band *band, an_uop row, const change *c)
+static an_uop store_in_band(an_sched *s, const an_kern *k, size_t i, const an_band *band, const an_uop *row, const change *c)
 {
     an_graph *g = s->g;
     const an_uop st = k->stores.data[i], ptr = an_uop_src(g, st, 0);
     if (!band->sums) {
         const an_rows *rows = rows_of(band, an_ptr_base(g, ptr));
-        const an_uop index = rows ? index_in_band(s, an_uop_src(g, st, 1), band, rows->step, row) : changed(s, c, an_uop_src(g, st, 1));
+        const an_uop index = changed(s, c, rows ? index_in_band(s, an_uop_src(g, st, 1), band, rows, row) : an_uop_src(g, st, 1));
         const an_uop gate = gate_of(g, st), value = changed(s, c, an_uop_src(g, st, 2)), moved = changed(s, c, gate);
         if (an_uop_is_none(index) || an_uop_is_none(value) || an_uop_is_none(gate) != an_uop_is_none(moved)) return AN_UOP_NONE;
         return an_store(g, rows ? rows->band : ptr, index, value, moved);
     }
-    const an_uop sum = an_store_sum(s, st, band->range), into = band->sums[i];
-    an_uop value = sum_of_band(s, sum, band, row, c), index = an_uop_src(g, st, 1);
+    const an_uop sum = an_store_sum(s, st, band->cuts[band->ncuts - 1].range), into = band->sums[i];
+    an_uop value = sum_of_band(s, sum, band, row, c), index = changed(s, c, an_uop_src(g, st, 1));
     if (!an_uop_is_none(into)) {
         an_uop_vec loops = {0};
-        index = an_loops_below(s, k, sum, &loops) ? flat_of(s, &loops) : AN_UOP_NONE;
+        index = an_loops_below(s, k, sum, &loops) ? changed(s, c, flat_of(s, &loops)) : AN_UOP_NONE;
         an_vec_fini(s->ctx, &loops);
     }
     const an_uop to = an_uop_is_none(into) ? ptr : into;
@@ -224,16 +231,24 @@ an_status an_band_kernel(an_sched *s, uint32_t k, const an_band *band, uint32_t 
 {
     an_graph *g = s->g;
     change c = {{0}, {0}};
-    const an_uop owner = band->sums ? s->range_owner.data[an_range_id(an_uop_arg(g, band->range))] : AN_UOP_NONE;
+    an_uop row[AN_CUTS_MAX];
     an_status st = kernel_beside(s, k, band->reason, out);
     if (st) return st;
-    const an_uop row = an_sched_range(s, an_index(g, band->size), owner, *out);
     const an_kern *old = &s->kernels.data[k];
     an_kern *fresh = &s->kernels.data[*out];
     st = AN_ERR_NOMEM;
-    if (an_uop_is_none(row) || !find_changes(s, &old->stores, band, row, &c)) goto done;
+    for (uint32_t i = 0; i < band->ncuts; i++) {
+        const an_uop range = band->cuts[i].range;
+        const bool is_sum = band->sums && i == band->ncuts - 1;
+        const an_uop owner = is_sum ? s->range_owner.data[an_range_id(an_uop_arg(g, range))] : AN_UOP_NONE;
+        row[i] = an_uop_is_none(range) ? an_index(g, 0) : an_sched_range(s, an_index(g, band->cuts[i].size), owner, *out);
+        if (an_uop_is_none(row[i])) goto done;
+    }
+    if (!find_changes(s, &old->stores, band, row, &c)) goto done;
     for (size_t i = 0; i < old->loops.len; i++) {
-        const an_uop loop = an_uop_eq(old->loops.data[i], band->range) ? row : old->loops.data[i];
+        an_uop loop = old->loops.data[i];
+        for (uint32_t k2 = 0; k2 < band->ncuts; k2++)
+            if (an_uop_eq(old->loops.data[i], band->cuts[k2].range)) loop = row[k2];
         if (an_uop_op(g, loop) == AN_OP_RANGE && !an_vec_push(s->ctx, &fresh->loops, loop)) goto done;
     }
     for (size_t i = 0; i < old->stores.len; i++) {

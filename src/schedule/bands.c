@@ -22,16 +22,19 @@ enum {
     ROWS_MIN = 16     /* of a band, where products share an operand between rows */
 };
 
+/* Cuts: of batches, outer ones first, and the last one, by which a group is found. */
+enum { LAST = AN_CUTS_MAX - 1 };
+
 typedef struct member {
     uint32_t kernel, at; /* at: in the launch order */
-    an_uop range;
+    an_uop range, batch[LAST];
     uint32_t level;
     bool sums; /* the range is a reduction's */
 } member;
 
 typedef struct held {
     an_uop buffer;
-    int64_t step;
+    int64_t step, batch_step[LAST];
     uint32_t writer; /* at */
 } held;
 
@@ -42,7 +45,11 @@ typedef enum when { ALWAYS, FIRST, LATER, REST, END } when; /* REST: the last ba
 typedef struct entry {
     uint32_t kernel, round; /* round 0: none */
     when when;
+    bool is_once; /* for all batches */
 } entry;
+typedef struct round {
+    uint32_t whole, nbatches; /* bands of full size, for each batch */
+} round;
 typedef AN_VEC(entry) entry_vec;
 
 /* A launch of the new order: of a kernel as it was, or over the bands of a level. */
@@ -51,7 +58,7 @@ typedef struct item {
     uint32_t kernel, level; /* level 0: as it was; else 1 + the level */
     bool is_again;          /* made again: only what is held is stored */
     bool is_dead;
-    an_uop range;
+    an_uop range, batch[LAST];
     bool sums;
 } item;
 
@@ -64,8 +71,10 @@ typedef struct group {
     an_graph *g;
     an_ctx *ctx;
     const entry_vec *order;
-    AN_VEC(uint32_t) rounds; /* whole bands of each, those of groups before */
-    int64_t n; /* rows */
+    AN_VEC(round) rounds; /* of groups before */
+    int64_t n, size;                            /* rows, and those of a band */
+    int64_t batch_n[LAST], batch_size[LAST];
+    uint32_t nbatch; /* cuts by batches */
     size_t seed_nbytes, most_nbytes; /* the largest that is held */
     an_idmap excluded;
     AN_VEC(member) members;
@@ -146,8 +155,8 @@ static bool is_leaf(const group *p, an_uop base)
     return w != SIZE_MAX && kern_at(p, w)->reads.len == 0;
 }
 
-/* Do all accesses of a kernel to base go by rows? *range, where it is none, is found: one over n rows; *step, where it is 0, too. */
-static bool goes_by_rows(group *p, size_t at, an_uop base, an_uop *range, int64_t *step)
+/* Do all accesses of a kernel to base go by n rows? *range, where it is none, is found; *step, where it is 0, too. */
+static bool goes_by_rows(group *p, size_t at, an_uop base, int64_t n, an_uop *range, int64_t *step)
 {
     an_graph *g = p->g;
     an_uop_vec order = {0}, ranges = {0};
@@ -163,11 +172,11 @@ static bool goes_by_rows(group *p, size_t at, an_uop base, an_uop *range, int64_
         ranges.len = 0;
         if (an_uop_is_none(*range)) ok = an_ranges_below(p->s, index, &ranges);
         for (size_t r = 0; ok && r < ranges.len && an_uop_is_none(*range); r++)
-            if (an_uop_is_int(g, an_uop_src(g, ranges.data[r], 0), p->n) && an_index_has_rows(p->s, index, ranges.data[r], p->n, *step))
+            if (an_uop_is_int(g, an_uop_src(g, ranges.data[r], 0), n) && an_index_has_rows(p->s, index, ranges.data[r], n, *step))
                 *range = ranges.data[r];
-        ok = ok && !an_uop_is_none(*range) && an_uop_is_int(g, an_uop_src(g, *range, 0), p->n);
+        ok = ok && !an_uop_is_none(*range) && an_uop_is_int(g, an_uop_src(g, *range, 0), n);
         if (ok && *step == 0) ok = an_index_step(p->s->g, index, *range, step);
-        ok = ok && an_index_has_rows(p->s, index, *range, p->n, *step);
+        ok = ok && an_index_has_rows(p->s, index, *range, n, *step);
     }
     an_vec_fini(p->ctx, &order);
     an_vec_fini(p->ctx, &ranges);
@@ -203,8 +212,8 @@ static bool hold_more(group *p, size_t at, an_uop range)
             int64_t step = 0;
             if (!is_temp(p->s, base) || nbytes < p->seed_nbytes / RATIO || an_idmap_get(&p->excluded, base.id) || held_of(p, base)) continue;
             const size_t w = writer_of(p, base);
-            if (w == SIZE_MAX || !goes_by_rows(p, at, base, &range, &step)) continue;
-            const held h = {base, step, (uint32_t)w};
+            if (w == SIZE_MAX || !goes_by_rows(p, at, base, p->n, &range, &step)) continue;
+            const held h = {base, step, {0}, (uint32_t)w};
             if (!an_vec_push(p->ctx, &p->held, h)) return false;
             if (nbytes > p->most_nbytes) p->most_nbytes = nbytes;
         }
@@ -222,9 +231,9 @@ static bool take_in(group *p, size_t i)
         if (p->order->data[at].round) return false;
         const uint32_t known = an_idmap_get(&p->member_at, (uint32_t)at);
         if (known) range = p->members.data[known - 1].range;
-        if (!goes_by_rows(p, at, h.buffer, &range, &step)) return false;
+        if (!goes_by_rows(p, at, h.buffer, p->n, &range, &step)) return false;
         if (known) continue;
-        const member m = {p->order->data[at].kernel, (uint32_t)at, range, 0, an_range_kind_of(an_uop_arg(p->g, range)) == AN_RANGE_REDUCE};
+        const member m = {p->order->data[at].kernel, (uint32_t)at, range, {{0}}, 0, an_range_kind_of(an_uop_arg(p->g, range)) == AN_RANGE_REDUCE};
         if (m.sums ? !sums_are_plain(p, at, range) : !an_vec_has(&kern_at(p, at)->loops, range)) return false;
         if (!an_vec_push(p->ctx, &p->members, m) || !an_idmap_set(&p->member_at, p->ctx, (uint32_t)at, (uint32_t)p->members.len) ||
             !hold_more(p, at, range)) {
@@ -250,13 +259,99 @@ static bool grow(group *p, const held *seed)
     }
 }
 
-/* --- levels ---------------------------------------------------------------------------------------------------------- */
+/* --- batches and sizes ------------------------------------------------------------------------------------------------ */
 
 static member *member_of(group *p, size_t at)
 {
     const uint32_t i = an_idmap_get(&p->member_at, (uint32_t)at);
     return i ? &p->members.data[i - 1] : NULL;
 }
+
+/* Does every load of a launch go by range? Then its rows share no operand. */
+static bool is_batch(group *p, size_t at, an_uop range)
+{
+    an_uop_vec order = {0};
+    const an_kern *k = kern_at(p, at);
+    bool all = an_toposort(p->g, k->stores.data, (uint32_t)k->stores.len, &order) == AN_OK;
+    for (size_t i = 0; all && i < order.len; i++) {
+        an_uop_vec below = {0};
+        if (an_uop_op(p->g, order.data[i]) != AN_OP_LOAD || is_leaf(p, an_ptr_base(p->g, an_uop_src(p->g, order.data[i], 0)))) continue;
+        all = an_ranges_below(p->s, an_uop_src(p->g, order.data[i], 1), &below) && an_vec_has(&below, range);
+        an_vec_fini(p->ctx, &below);
+    }
+    an_vec_fini(p->ctx, &order);
+    return all;
+}
+
+/* Cut i of the held buffer: do all members that touch it go by the batch, and is it outside the cuts after it? */
+static bool batch_fits(group *p, size_t h, uint32_t i)
+{
+    held *buffer = &p->held.data[h];
+    const int64_t n = p->batch_n[i];
+    for (size_t m = 0; m < p->members.len && buffer->batch_step[i] == 0; m++) {
+        member *by = &p->members.data[m];
+        if (!an_uop_is_none(by->batch[i]) && touches(p, by->at, buffer->buffer) &&
+            !goes_by_rows(p, by->at, buffer->buffer, n, &by->batch[i], &buffer->batch_step[i]))
+            return false;
+    }
+    if (buffer->batch_step[i] == 0) return false;
+    for (size_t m = 0; m < p->members.len; m++) {
+        member *by = &p->members.data[m];
+        if (!touches(p, by->at, buffer->buffer)) continue;
+        if (!goes_by_rows(p, by->at, buffer->buffer, n, &by->batch[i], &buffer->batch_step[i]) || !an_vec_has(&kern_at(p, by->at)->loops, by->batch[i]))
+            return false;
+    }
+    if (i > 0 && buffer->batch_step[i - 1] % (n * buffer->batch_step[i])) return false;
+    return buffer->batch_step[i] % (p->n * buffer->step) == 0;
+}
+
+/* Loops of the seed's writer by which all of the group can be cut, besides the one it was found by. */
+static void find_batches(group *p, const held *seed, an_uop range)
+{
+    const an_uop_vec *loops = &kern_at(p, seed->writer)->loops;
+    p->nbatch = 0;
+    for (size_t l = 0; l < loops->len && p->nbatch < LAST; l++) {
+        const uint32_t i = p->nbatch;
+        const an_uop loop = loops->data[l];
+        for (size_t m = 0; m < p->members.len; m++) p->members.data[m].batch[i] = AN_UOP_NONE;
+        for (size_t h = 0; h < p->held.len; h++) p->held.data[h].batch_step[i] = 0;
+        if (an_uop_eq(loop, range) || !an_uop_int(p->g, an_uop_src(p->g, loop, 0), &p->batch_n[i]) || !is_batch(p, seed->writer, loop)) continue;
+        member_of(p, seed->writer)->batch[i] = loop;
+        bool fits = true;
+        for (size_t h = 0; h < p->held.len && fits; h++) fits = batch_fits(p, h, i);
+        p->nbatch += fits;
+    }
+}
+
+/* The largest divisor of n that is no more than most, and 1 at least. */
+static int64_t divisor(int64_t n, double most)
+{
+    int64_t d = most < 1 ? 1 : most > (double)n ? n : (int64_t)most;
+    while (n % d) d--;
+    return d;
+}
+
+/* How much of each cut is in a band: near to what the device likes, batches first. False: there is no gain. */
+static bool find_sizes(group *p, int64_t least)
+{
+    double nbytes = (double)p->most_nbytes;
+    const double want = p->s->cost->band_nbytes;
+    for (uint32_t i = 0; i < p->nbatch; i++) {
+        const int64_t n = p->batch_n[i];
+        p->batch_size[i] = divisor(n, (double)n * want / nbytes);
+        nbytes *= (double)p->batch_size[i] / (double)n;
+    }
+    int64_t size = (int64_t)((double)p->n * want / nbytes);
+    if (size < least) size = least;
+    if (size >= ROWS_MIN) size -= size % ROWS_MIN;
+    if (size > p->n) size = p->n;
+    const int64_t even = divisor(p->n, (double)size);
+    p->size = even * 2 > size ? even : size;
+    nbytes *= (double)p->size / (double)p->n;
+    return nbytes * 2 <= (double)p->most_nbytes;
+}
+
+/* --- levels ---------------------------------------------------------------------------------------------------------- */
 
 typedef enum bond { NONE, BY_ROWS, WHOLE } bond;
 
@@ -275,7 +370,7 @@ static bond bond_of(group *p, size_t a, size_t b)
             if (ma && mb && held_of(p, base)) continue;
             int64_t step = 0;
             an_uop ra = ma ? ma->range : AN_UOP_NONE, rb = mb ? mb->range : AN_UOP_NONE;
-            if (!ma || !mb || (ma->sums && l == 0) || !goes_by_rows(p, a, base, &ra, &step) || !goes_by_rows(p, b, base, &rb, &step)) return WHOLE;
+            if (!ma || !mb || (ma->sums && l == 0) || !goes_by_rows(p, a, base, p->n, &ra, &step) || !goes_by_rows(p, b, base, p->n, &rb, &step)) return WHOLE;
         }
     return found;
 }
@@ -313,14 +408,21 @@ static const an_rows *rows_at(const level *l, an_uop base)
     return NULL;
 }
 
-/* A buffer for one band of base, at this level. */
-static bool add_rows(group *p, level *l, an_uop base, int64_t step, int64_t size)
+/* A buffer for one band of base, at this level. h: where it is held; else it goes by the last cut alone. */
+static bool add_rows(group *p, level *l, an_uop base, const held *h, int64_t step)
 {
     int64_t n = 0;
+    an_rows r = {.whole = base};
     if (rows_at(l, base)) return true;
     if (!an_uop_int(p->g, an_shape_numel(p->g, an_uop_shape(p->g, base)), &n)) return false;
-    const an_uop numel = an_index(p->g, n / p->n * size);
-    const an_rows r = {base, an_buffer_node(p->g, an_uop_dtype(p->g, base), &numel, 1), step};
+    n = n / p->n * p->size;
+    for (uint32_t i = 0; i < p->nbatch && h; i++) {
+        r.step[i] = h->batch_step[i];
+        n = n / p->batch_n[i] * p->batch_size[i];
+    }
+    r.step[p->nbatch] = step;
+    const an_uop numel = an_index(p->g, n);
+    r.band = an_buffer_node(p->g, an_uop_dtype(p->g, base), &numel, 1);
     return !an_uop_is_none(r.band) && an_vec_push(p->ctx, &l->rows, r);
 }
 
@@ -337,7 +439,7 @@ static bool may_be_again(group *p, size_t at)
 }
 
 /* Notes in again[] the launches that make what a member (or such a launch), `at`, reads and this level does not hold. *ok: they can. */
-static bool need(group *p, uint32_t lev, size_t at, an_uop range, int64_t size, unsigned char *again, bool *ok)
+static bool need(group *p, uint32_t lev, size_t at, an_uop range, unsigned char *again, bool *ok)
 {
     level *l = &p->levels.data[lev];
     const an_kern *k = kern_at(p, at);
@@ -349,11 +451,11 @@ static bool need(group *p, uint32_t lev, size_t at, an_uop range, int64_t size, 
         if (!h) {
             an_uop own = AN_UOP_NONE, mine = range;
             if (!is_leaf(p, base) || (double)nbytes_of(p, base) < p->s->cost->band_nbytes) continue;
-            if (!goes_by_rows(p, at, base, &mine, &step)) continue;
+            if (!goes_by_rows(p, at, base, p->n, &mine, &step)) continue;
             w = writer_of(p, base);
-            if (!goes_by_rows(p, w, base, &own, &step) || !an_vec_has(&kern_at(p, w)->loops, own)) continue;
+            if (!goes_by_rows(p, w, base, p->n, &own, &step) || !an_vec_has(&kern_at(p, w)->loops, own)) continue;
         }
-        if (!add_rows(p, l, base, step, size)) return false;
+        if (!add_rows(p, l, base, h, step)) return false;
         const member *m = member_of(p, w);
         if (m && m->level == lev) continue;
         *ok = (!m || (m->level < lev && !m->sums)) && may_be_again(p, w);
@@ -363,7 +465,7 @@ static bool need(group *p, uint32_t lev, size_t at, an_uop range, int64_t size, 
 }
 
 /* The launches of a level that are made again for it, in again[]. */
-static bool find_again(group *p, uint32_t lev, int64_t size, unsigned char *again, bool *ok)
+static bool find_again(group *p, uint32_t lev, unsigned char *again, bool *ok)
 {
     memset(again, 0, p->order->len);
     for (size_t at = p->order->len; at-- > 0 && *ok;) {
@@ -372,9 +474,9 @@ static bool find_again(group *p, uint32_t lev, int64_t size, unsigned char *agai
         if (!own && !again[at]) continue;
         for (size_t i = 0; own && i < kern_at(p, at)->writes.len; i++) {
             const held *h = held_of(p, an_ptr_base(p->g, kern_at(p, at)->writes.data[i]));
-            if (h && !add_rows(p, &p->levels.data[lev], h->buffer, h->step, size)) return false;
+            if (h && !add_rows(p, &p->levels.data[lev], h->buffer, h, h->step)) return false;
         }
-        if (!need(p, lev, at, m ? m->range : AN_UOP_NONE, size, again, ok)) return false;
+        if (!need(p, lev, at, m ? m->range : AN_UOP_NONE, again, ok)) return false;
     }
     return true;
 }
@@ -388,17 +490,18 @@ static bool add_item(group *p, size_t at, uint32_t lev, bool is_again)
     if (lev && m) {
         it.range = m->range;
         it.sums = m->sums;
+        memcpy(it.batch, m->batch, sizeof it.batch);
     }
-    for (size_t i = 0; lev && !m && i < 1; i++) { /* a leaf: by the rows of what it writes */
+    if (lev && !m) { /* a leaf: by the rows of what it writes */
         const an_rows *r = rows_at(&p->levels.data[lev - 1], an_ptr_base(p->g, kern_at(p, at)->writes.data[0]));
-        int64_t step = r ? r->step : 0;
-        if (!r || !goes_by_rows(p, at, r->whole, &it.range, &step)) return false;
+        int64_t step = r ? r->step[p->nbatch] : 0;
+        if (!r || !goes_by_rows(p, at, r->whole, p->n, &it.range, &step)) return false;
     }
     return an_vec_push(p->ctx, &p->items, it);
 }
 
 /* Items in an order that means the same as before: what a level makes again comes before its first member. */
-static bool list_items(group *p, int64_t size, bool *ok)
+static bool list_items(group *p, bool *ok)
 {
     const size_t n = p->order->len;
     bool done = true;
@@ -407,7 +510,7 @@ static bool list_items(group *p, int64_t size, bool *ok)
     done = again && begun;
     for (uint32_t l = 0; done && l < p->nlevels; l++) {
         const level none = {{0}};
-        done = an_vec_push(p->ctx, &p->levels, none) && find_again(p, l, size, again + l * n, ok);
+        done = an_vec_push(p->ctx, &p->levels, none) && find_again(p, l, again + l * n, ok);
     }
     for (size_t at = 0; done && *ok && at < n; at++) {
         const member *m = member_of(p, at);
@@ -524,11 +627,15 @@ static bool order_units(group *p, unit_vec *out, bool *ok)
 
 /* --- kernels --------------------------------------------------------------------------------------------------------- */
 
-static const char *text_of(group *p, const char *reason, int64_t nbands, int64_t size)
+static const char *text_of(group *p, const char *reason)
 {
     an_str text;
+    int64_t nbands = (p->n + p->size - 1) / p->size;
+    for (uint32_t i = 0; i < p->nbatch; i++) nbands *= p->batch_n[i] / p->batch_size[i];
     an_str_init(&text, p->ctx);
-    an_str_printf(&text, "%s; in %lld bands of %lld of %lld rows", reason, (long long)nbands, (long long)size, (long long)p->n);
+    an_str_printf(&text, "%s; in %lld bands of ", reason, (long long)nbands);
+    for (uint32_t i = 0; i < p->nbatch; i++) an_str_printf(&text, "%lld/%lld x ", (long long)p->batch_size[i], (long long)p->batch_n[i]);
+    an_str_printf(&text, "%lld/%lld rows", (long long)p->size, (long long)p->n);
     char *copy = an_graph_alloc(p->g, text.len + 1);
     if (copy) memcpy(copy, an_str_cstr(&text), text.len);
     an_str_fini(&text);
@@ -559,45 +666,73 @@ static bool place_sums(group *p, const item *it, an_uop_vec *out, bool *has_end)
     return true;
 }
 
-static bool put(group *p, entry_vec *out, uint32_t kernel, uint32_t round, when w)
+static bool put(group *p, entry_vec *out, entry e)
 {
-    const entry e = {kernel, round, w};
     return an_vec_push(p->ctx, out, e);
 }
 
-/* The kernels of an item: for the bands of size rows (of a sum, for the first, and for those after it), for what is left, and for the end
- * of a sum. */
-static an_status put_kernels(group *p, const item *it, int64_t size, uint32_t round, entry_vec *out)
+/* Bands of full size of each batch, and batches. */
+static round round_of(const group *p)
+{
+    round r = {(uint32_t)(p->n / p->size), 1};
+    for (uint32_t i = 0; i < p->nbatch; i++) r.nbatches *= (uint32_t)(p->batch_n[i] / p->batch_size[i]);
+    return r;
+}
+
+/* The cuts of an item: where band AN_BAND begins, batches innermost; is_rest: among the bands of what is left after the full ones. */
+static void set_cuts(group *p, const item *it, bool is_rest, an_band *band)
 {
     an_graph *g = p->g;
+    const round r = round_of(p);
+    const uint32_t nbands = (is_rest ? 1 : r.whole) * r.nbatches;
+    const an_uop number = nbands > 1 ? an_uop_var(g, AN_BAND, 0, nbands - 1) : an_index(g, 0);
+    an_uop batch = an_binary(g, AN_OP_FLOORMOD, number, an_index(g, r.nbatches)), row = an_binary(g, AN_OP_FLOORDIV, number, an_index(g, r.nbatches));
+    band->ncuts = p->nbatch + 1;
+    for (uint32_t i = p->nbatch; i-- > 0;) {
+        const an_uop n = an_index(g, p->batch_n[i] / p->batch_size[i]);
+        const an_uop base = an_simplify(g, an_idx_mul(g, an_binary(g, AN_OP_FLOORMOD, batch, n), an_index(g, p->batch_size[i])));
+        band->cuts[i] = (an_cut){it->batch[i], p->batch_n[i], p->batch_size[i], base};
+        batch = an_binary(g, AN_OP_FLOORDIV, batch, n);
+    }
+    const int64_t whole = (int64_t)r.whole * p->size;
+    const an_uop base = is_rest ? an_index(g, whole) : an_simplify(g, an_idx_mul(g, row, an_index(g, p->size)));
+    band->cuts[p->nbatch] = (an_cut){it->range, p->n, is_rest ? p->n - whole : p->size, base};
+}
+
+/* The kernels of an item: for the bands of full size (of a sum, for the first, and for those after it), for what is left, and for the end
+ * of a sum. */
+static an_status put_kernels(group *p, const item *it, uint32_t number, entry_vec *out)
+{
     an_uop_vec sums = {0};
     bool has_end = false;
-    uint32_t made = 0;
-    const int64_t whole = p->n / size, rest = p->n % size;
+    const round r = round_of(p);
     const level *l = &p->levels.data[it->level - 1];
-    const char *reason = text_of(p, kern_of(p, it)->reason, whole + (rest > 0), size);
-    const an_uop number = whole > 1 ? an_uop_var(g, AN_BAND, 0, whole - 1) : an_index(g, 0);
-    an_band band = {.range = it->range, .n = p->n, .size = size, .base = an_idx_mul(g, number, an_index(g, size)), .is_first = true, .only_held = it->is_again,
-                    .held = l->rows.data, .nheld = l->rows.len, .reason = reason};
+    const char *reason = text_of(p, kern_of(p, it)->reason);
+    an_band band = {.is_first = true, .only_held = it->is_again, .held = l->rows.data, .nheld = l->rows.len, .reason = reason};
+    entry e = {.round = number, .when = it->sums ? FIRST : ALWAYS, .is_once = true};
     an_status st = AN_ERR_NOMEM;
+    for (uint32_t i = 0; i < p->nbatch; i++) e.is_once = e.is_once && an_uop_is_none(it->batch[i]);
     if (it->sums && !place_sums(p, it, &sums, &has_end)) goto done;
     if (it->sums) band.sums = sums.data;
-    st = an_band_kernel(p->s, it->kernel, &band, &made);
-    if (!st && !put(p, out, made, round, it->sums ? FIRST : ALWAYS)) st = AN_ERR_NOMEM;
+    set_cuts(p, it, false, &band);
+    st = an_band_kernel(p->s, it->kernel, &band, &e.kernel);
+    if (!st && !put(p, out, e)) st = AN_ERR_NOMEM;
     band.is_first = false;
-    if (!st && it->sums && whole > 1) {
-        st = an_band_kernel(p->s, it->kernel, &band, &made);
-        if (!st && !put(p, out, made, round, LATER)) st = AN_ERR_NOMEM;
+    if (!st && it->sums && r.whole > 1) {
+        e.when = LATER;
+        st = an_band_kernel(p->s, it->kernel, &band, &e.kernel);
+        if (!st && !put(p, out, e)) st = AN_ERR_NOMEM;
     }
-    band.size = rest;
-    band.base = an_index(g, whole * size);
-    if (!st && rest) {
-        st = an_band_kernel(p->s, it->kernel, &band, &made);
-        if (!st && !put(p, out, made, round, REST)) st = AN_ERR_NOMEM;
+    if (!st && p->n % p->size) {
+        e.when = REST;
+        set_cuts(p, it, true, &band);
+        st = an_band_kernel(p->s, it->kernel, &band, &e.kernel);
+        if (!st && !put(p, out, e)) st = AN_ERR_NOMEM;
     }
     if (!st && has_end) {
-        st = an_band_end(p->s, it->kernel, it->range, sums.data, reason, &made);
-        if (!st && !put(p, out, made, round, END)) st = AN_ERR_NOMEM;
+        e.when = END;
+        st = an_band_end(p->s, it->kernel, it->range, sums.data, reason, &e.kernel);
+        if (!st && !put(p, out, e)) st = AN_ERR_NOMEM;
     }
 done:
     an_vec_fini(p->ctx, &sums);
@@ -605,7 +740,7 @@ done:
 }
 
 /* The new order: unit after unit. Levels become rounds. */
-static an_status put_units(group *p, const unit_vec *units, int64_t size, entry_vec *out)
+static an_status put_units(group *p, const unit_vec *units, entry_vec *out)
 {
     const uint32_t before = (uint32_t)p->rounds.len;
     an_status st = AN_OK;
@@ -614,8 +749,8 @@ static an_status put_units(group *p, const unit_vec *units, int64_t size, entry_
             const item *it = &p->items.data[i];
             if (it->is_dead || unit_of(p, i) != units->data[u]) continue;
             if (it->level)
-                st = put_kernels(p, it, size, before + it->level, out);
-            else if (!put(p, out, it->was.kernel, it->was.round, it->was.when))
+                st = put_kernels(p, it, before + it->level, out);
+            else if (!put(p, out, it->was))
                 st = AN_ERR_NOMEM;
         }
     return st;
@@ -625,52 +760,26 @@ static an_status put_units(group *p, const unit_vec *units, int64_t size, entry_
 static an_status lay_out(group *p, const entry_vec *order, an_entry_vec *out)
 {
     for (size_t i = 0; i < order->len;) {
-        const uint32_t round = order->data[i].round;
+        const uint32_t number = order->data[i].round;
+        const round r = number ? p->rounds.data[number - 1] : (round){1, 1};
         size_t end = i + 1;
-        while (round && end < order->len && order->data[end].round == round) end++;
-        const uint32_t whole = round ? p->rounds.data[round - 1] : 1;
-        for (uint32_t b = 0; b < whole + 2; b++)
-            for (size_t k = i; k < end; k++) {
-                const when w = order->data[k].when;
-                const bool now = w == REST ? b == whole : w == END ? b == whole + 1 : b < whole && (w == ALWAYS || (w == FIRST) == (b == 0));
-                const an_entry e = {order->data[k].kernel, b < whole ? b : 0};
-                if (now && !an_vec_push(p->ctx, out, e)) return AN_ERR_NOMEM;
-            }
+        while (number && end < order->len && order->data[end].round == number) end++;
+        for (uint32_t b = 0; b < r.whole + 2; b++)
+            for (uint32_t batch = 0; batch < r.nbatches; batch++)
+                for (size_t k = i; k < end; k++) {
+                    const entry *e = &order->data[k];
+                    const when w = e->when;
+                    const bool now = w == REST ? b == r.whole : w == END ? b == r.whole + 1 && batch == 0 :
+                                     b < r.whole && (w == ALWAYS || (w == FIRST) == (b == 0));
+                    const an_entry launch = {e->kernel, b < r.whole ? b * r.nbatches + batch : w == REST ? batch : 0};
+                    if (now && (batch == 0 || !e->is_once) && !an_vec_push(p->ctx, out, launch)) return AN_ERR_NOMEM;
+                }
         i = end;
     }
     return AN_OK;
 }
 
 /* --- the pass -------------------------------------------------------------------------------------------------------- */
-
-/* Rows of a band: near to what the device likes, and if it can be, a divisor of all. 0: there is no gain. */
-static int64_t band_size(const group *p, int64_t least)
-{
-    const double row = (double)p->most_nbytes / (double)p->n;
-    int64_t size = (int64_t)(p->s->cost->band_nbytes / row);
-    if (size < least) size = least;
-    if (size >= ROWS_MIN) size -= size % ROWS_MIN;
-    if (size * 2 > p->n) return 0;
-    for (int64_t d = size; d * 2 > size; d--)
-        if (p->n % d == 0) return d;
-    return size;
-}
-
-/* Does every load of the writer go by range? Then rows share no operand. */
-static bool is_batch(group *p, size_t at, an_uop range)
-{
-    an_uop_vec order = {0};
-    const an_kern *k = kern_at(p, at);
-    bool all = an_toposort(p->g, k->stores.data, (uint32_t)k->stores.len, &order) == AN_OK;
-    for (size_t i = 0; all && i < order.len; i++) {
-        an_uop_vec below = {0};
-        if (an_uop_op(p->g, order.data[i]) != AN_OP_LOAD || is_leaf(p, an_ptr_base(p->g, an_uop_src(p->g, order.data[i], 0)))) continue;
-        all = an_ranges_below(p->s, an_uop_src(p->g, order.data[i], 1), &below) && an_vec_has(&below, range);
-        an_vec_fini(p->ctx, &below);
-    }
-    an_vec_fini(p->ctx, &order);
-    return all;
-}
 
 /* The group of a seed by one loop of its writer. *out is the new order, empty where there is no such group. */
 static an_status try_range(group *p, const held *seed, an_uop range, entry_vec *out)
@@ -682,16 +791,16 @@ static an_status try_range(group *p, const held *seed, an_uop range, entry_vec *
     out->len = 0;
     an_idmap_fini(&p->excluded, p->ctx);
     if (!grow(p, seed)) goto done;
-    const int64_t size = band_size(p, least);
-    if (size == 0) goto done;
-    if (!find_levels(p) || !list_items(p, size, &ok)) p->is_out = true;
+    find_batches(p, seed, range);
+    if (!find_sizes(p, least)) goto done;
+    if (!find_levels(p) || !list_items(p, &ok)) p->is_out = true;
     if (p->is_out || !ok) goto done;
     drop_unread(p);
     if (!order_units(p, &units, &ok)) p->is_out = true;
     if (p->is_out || !ok) goto done;
-    st = put_units(p, &units, size, out);
+    st = put_units(p, &units, out);
     for (uint32_t l = 0; l < p->nlevels && !st; l++)
-        if (!an_vec_push(p->ctx, &p->rounds, (uint32_t)(p->n / size))) st = AN_ERR_NOMEM;
+        if (!an_vec_push(p->ctx, &p->rounds, round_of(p))) st = AN_ERR_NOMEM;
 done:
     if (p->is_out) st = AN_ERR_NOMEM;
     if (st) out->len = 0;
@@ -737,10 +846,10 @@ static an_status try_seed(group *p, an_uop base, size_t at, entry_vec *out)
         const an_uop range = left.data[best];
         memmove(left.data + best, left.data + best + 1, (left.len - best - 1) * sizeof range);
         left.len--;
-        held seed = {base, 0, (uint32_t)at};
+        held seed = {base, 0, {0}, (uint32_t)at};
         if (least == 0 || !an_uop_int(p->g, an_uop_src(p->g, range, 0), &p->n)) break;
         an_uop own = range;
-        if (goes_by_rows(p, at, base, &own, &seed.step)) st = try_range(p, &seed, range, out);
+        if (goes_by_rows(p, at, base, p->n, &own, &seed.step)) st = try_range(p, &seed, range, out);
     }
     an_vec_fini(p->ctx, &left);
     return st;
@@ -753,7 +862,7 @@ an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_
     group p = {.s = s, .g = s->g, .ctx = s->ctx, .order = &now};
     an_status st = AN_OK;
     for (size_t i = 0; i < n && !st; i++)
-        if (!put(&p, &now, order[i], 0, ALWAYS)) st = AN_ERR_NOMEM;
+        if (!put(&p, &now, (entry){.kernel = order[i]})) st = AN_ERR_NOMEM;
     for (size_t at = 0; at < now.len && !st && s->cost->band_nbytes > 0 && !s->cost->no_fuse; at++) {
         for (size_t w = 0; w < kern_at(&p, at)->writes.len && !now.data[at].round && !st; w++) {
             const an_uop base = an_ptr_base(s->g, kern_at(&p, at)->writes.data[w]);

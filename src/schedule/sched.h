@@ -145,21 +145,28 @@ double an_stores_ops(an_sched *s, const an_uop_vec *stores, bool reduce_only);
 an_uop an_ptr_base(const an_graph *g, an_uop ptr);
 
 /* --- band_kernel.c: a kernel over a band of rows ------------------------------------------------ */
-/* A buffer of n rows, step elements from one to the next, and what holds one band of them (none: not made yet). */
+enum { AN_CUTS_MAX = 4 };
+/* Rows of which a band has a part: size of n, from base on. */
+typedef struct an_cut {
+    an_uop range; /* the kernel's over the rows: a loop, or of the last cut a reduction's; none: it has none */
+    int64_t n, size;
+    an_uop base;
+} an_cut;
+
+/* A buffer, and what holds one band of it. step: by cut, elements from row to row, 0 where it has no such rows; outer cuts have larger ones. */
 typedef struct an_rows {
     an_uop whole, band;
-    int64_t step;
+    int64_t step[AN_CUTS_MAX];
 } an_rows;
 
 typedef struct an_band {
-    an_uop range;       /* the kernel's range over the rows: a loop, or a reduction's */
-    int64_t n, size;    /* rows in all, and of the band */
-    an_uop base;        /* the row at which it begins */
-    bool is_first;      /* sums over rows begin with it; later bands add to them */
-    bool only_held;     /* of the stores only those into held buffers */
+    an_cut cuts[AN_CUTS_MAX];
+    uint32_t ncuts;
+    bool is_first;       /* sums over rows begin with it; later bands add to them */
+    bool only_held;      /* of the stores only those into held buffers */
     const an_rows *held; /* buffers of which there is one band at a time */
     size_t nheld;
-    const an_uop *sums; /* a reduction over the rows: where each store's sum goes; none: where the store went */
+    const an_uop *sums;  /* the last range is a reduction's: where each store's sum goes; none: where the store went */
     const char *reason;
 } an_band;
 
