@@ -28,7 +28,7 @@ bool an_index_has_rows(an_sched *s, an_uop index, an_uop range, int64_t n, int64
     an_uop block = AN_UOP_NONE, rest = AN_UOP_NONE;
     int64_t by = 0;
     if (step < 1 || n > INT64_MAX / step) return false;
-    if (!an_index_step(s, index, range, &by) || by != step || !parts_of(s, index, range, n, step, &block, &rest)) return false;
+    if (!an_index_step(s->g, index, range, &by) || by != step || !parts_of(s, index, range, n, step, &block, &rest)) return false;
     const an_interval r = an_bounds_get(&s->bounds, rest), b = an_bounds_get(&s->bounds, block);
     return r.lo >= 0 && r.hi < step && b.lo >= 0;
 }

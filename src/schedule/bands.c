@@ -175,7 +175,7 @@ static bool goes_by_rows(group *p, size_t at, an_uop base, int64_t n, an_uop *ra
             if (an_uop_is_int(g, an_uop_src(g, ranges.data[r], 0), n) && an_index_has_rows(p->s, index, ranges.data[r], n, *step))
                 *range = ranges.data[r];
         ok = ok && !an_uop_is_none(*range) && an_uop_is_int(g, an_uop_src(g, *range, 0), n);
-        if (ok && *step == 0) ok = an_index_step(p->s, index, *range, step);
+        if (ok && *step == 0) ok = an_index_step(p->s->g, index, *range, step);
         ok = ok && an_index_has_rows(p->s, index, *range, n, *step);
     }
     an_vec_fini(p->ctx, &order);

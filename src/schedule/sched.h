@@ -90,8 +90,6 @@ bool an_store_place(an_sched *s, an_uop n, an_uop tuple, an_uop *index, an_uop *
 an_uop an_tuple_flat(an_sched *s, an_uop tuple, an_shape shape);
 /* The RANGEs below a tuple, each once; valid until the next call. NULL, and *n 0, when memory is out. */
 const uint32_t *an_tuple_ranges(an_sched *s, an_uop tuple, uint32_t *n);
-/* How much an index grows with range, if that is one constant. */
-bool an_index_step(an_sched *s, an_uop index, an_uop range, int64_t *step);
 /* The RANGEs below u, each once, pushed onto out if not there. */
 bool an_ranges_below(an_sched *s, an_uop u, an_uop_vec *out);
 /* u is evaluated through: it is only its first source, moved or renamed. */
