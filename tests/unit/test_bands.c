@@ -153,7 +153,7 @@ static void a_band_at_a_time_gives_what_all_at_once_does(an_test *t)
     size_t n = 0;
     const an_backend *const *all = an_test_backends(&n);
     for (size_t b = 0; b < n; b++)
-        for (int i = 0; i < NSHAPES; i++) {
+        for (int i = 0; i < NSHAPES; i += strcmp(all[b]->name, "webgpu") == 0 ? 3 : 1) { /* drivers in software compile for seconds */
             compare(t, all[b]->name, &shapes[i], (an_settings){.band_nbytes = 4096}, 1e-5);
             if (i == 4) compare(t, all[b]->name, &shapes[i], (an_settings){.band_nbytes = 4096, .no_reuse = true}, 1e-5);
         }
@@ -244,7 +244,7 @@ static void memory_grows_with_the_length_not_its_square(an_test *t)
         if (strcmp(all[b]->name, "interp") == 0) continue; /* as cpu */
         for (int forward = 0; forward < 2; forward++) {
             size_t before = 0;
-            for (int64_t len = 256; len <= 4096; len *= 2) {
+            for (int64_t len = strcmp(all[b]->name, "webgpu") == 0 ? 1024 : 256; len <= 4096; len *= 2) {
                 const shape s = {1, 8, 8, len, 32, true, forward, true, 0};
                 outcome bands;
                 run(t, all[b]->name, &s, (an_settings){0}, false, &bands);
@@ -254,7 +254,7 @@ static void memory_grows_with_the_length_not_its_square(an_test *t)
                        scores, bands.nkernels);
                 CHECK(t, in_bands ? bands.nbytes < scores : bands.nbytes >= scores);
                 CHECK(t, !before || (in_bands && (double)bands.nbytes <= 2.1 * (double)before));
-                CHECK(t, len > 256 || !in_bands);
+                CHECK(t, len > 512 || !in_bands);
                 CHECK(t, len < 4096 || (in_bands && bands.nbytes < scores / 4));
                 before = in_bands ? bands.nbytes : 0;
             }
@@ -278,13 +278,13 @@ static void the_twin_keeps_all_of_it(an_test *t)
 /* A band more is that many launches more (docs/ARCHITECTURE.md has the numbers). */
 static void launches_of_a_band(an_test *t)
 {
-    const an_settings settings = {.band_nbytes = 6144}; /* 16 rows of 96, and of 80 */
+    const an_settings settings = {.band_nbytes = 9600}; /* 16 rows of 96, and of 80, of one head */
     for (int forward = 0; forward < 2; forward++) {
-        const shape six = {1, 1, 1, 96, 8, true, forward, true, 0}, five = {1, 1, 1, 80, 8, true, forward, true, 0};
+        const shape six = {1, 2, 2, 96, 8, true, forward, true, 0}, five = {1, 2, 2, 80, 8, true, forward, true, 0};
         outcome a, b;
         run(t, "interp", &six, settings, false, &a);
         run(t, "interp", &five, settings, false, &b);
-        CHECK_EQ(t, a.nkernels - b.nkernels, forward ? 3 : 10);
+        CHECK_EQ(t, a.nkernels - b.nkernels, 2 * (forward ? 3 : 11)); /* a band of each head */
     }
 }
 
