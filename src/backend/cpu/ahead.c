@@ -34,20 +34,22 @@ static bool is_known(cpu_emit *e, an_uop ptr, an_uop root, int64_t offset, int64
     return false;
 }
 
-void cpu_ask_ahead(cpu_emit *e, an_uop ptr, an_uop index, LLVMValueRef at)
+an_status cpu_ask_ahead(cpu_emit *e, an_uop ptr, an_uop index, LLVMValueRef at)
 {
     const an_graph *g = e->g;
     const int64_t nbytes = (int64_t)an_dtype_nbytes(an_uop_dtype(g, ptr));
     const LLVMTypeRef i32 = LLVMInt32TypeInContext(e->llvm);
     int64_t step = 0, offset = 0;
-    if (e->loops.len == 0 || an_uop_op(g, ptr) != AN_OP_PARAM) return;
-    if (!an_index_step(e->kernel->graph, index, e->loops.data[e->loops.len - 1].range, &step)) return;
-    if (step > INT32_MAX || step < INT32_MIN || (step * nbytes < STEP_NBYTES && step * nbytes > -STEP_NBYTES)) return;
+    if (e->loops.len == 0 || an_uop_op(g, ptr) != AN_OP_PARAM) return AN_OK;
+    if (!an_index_step(e->kernel->graph, index, e->loops.data[e->loops.len - 1].range, &step))
+        return an_ctx_status(an_graph_ctx(g)) == AN_ERR_NOMEM ? AN_ERR_NOMEM : AN_OK;
+    if (step > INT32_MAX || step < INT32_MIN || (step * nbytes < STEP_NBYTES && step * nbytes > -STEP_NBYTES)) return AN_OK;
     const an_uop root = root_of(g, index, &offset);
-    if (is_known(e, ptr, root, offset, nbytes)) return;
+    if (is_known(e, ptr, root, offset, nbytes)) return AN_OK;
     LLVMValueRef by = LLVMConstInt(LLVMInt64TypeInContext(e->llvm), (uint64_t)(AHEAD * step * nbytes), true);
     LLVMTypeRef type = LLVMTypeOf(at);
     LLVMValueRef args[4] = {LLVMBuildGEP2(e->b, LLVMInt8TypeInContext(e->llvm), at, &by, 1, ""), LLVMConstInt(i32, 0, false),
                             LLVMConstInt(i32, 3, false), LLVMConstInt(i32, 1, false)}; /* to be read, into the first cache, data */
     cpu_intrinsic(e, "llvm.prefetch", &type, 1, args, 4);
+    return AN_OK;
 }

@@ -110,9 +110,10 @@ LLVMValueRef cpu_erf(const cpu_emit *e, LLVMValueRef x);
 /* memory.c */
 an_status cpu_emit_load(cpu_emit *e, an_uop u);
 an_status cpu_emit_store(cpu_emit *e, an_uop u);
+void cpu_emit_prefetch(const cpu_emit *e, an_uop u);
 
 /* ahead.c: for a load from at, in the innermost loop now: what it will load some iterations on is brought nearer, where it is far off. */
-void cpu_ask_ahead(cpu_emit *e, an_uop ptr, an_uop index, LLVMValueRef at);
+an_status cpu_ask_ahead(cpu_emit *e, an_uop ptr, an_uop index, LLVMValueRef at);
 
 /* flow.c */
 LLVMValueRef cpu_alloca(cpu_emit *e, LLVMTypeRef type); /* in the entry block */
