@@ -118,7 +118,7 @@ static bool reads_own(const an_dag *d, an_uop store)
     return false;
 }
 
-bool an_opt_can_keep_below(const an_dag *d, an_uop sink, size_t r)
+bool an_opt_can_overlap(const an_dag *d, an_uop sink, size_t r)
 {
     for (uint32_t s = 0; s < an_uop_nsrc(d->g, sink); s++) {
         const an_uop store = an_uop_src(d->g, sink, s);
@@ -129,7 +129,7 @@ bool an_opt_can_keep_below(const an_dag *d, an_uop sink, size_t r)
 
 /* Elements of a block that begins early were computed in the block before it: they keep the value they have by then, whatever the order
  * of the loops: where passes are outside of blocks, that of this pass; where they are inside, that of the last. */
-an_status an_opt_keep_below(an_dag *d, an_uop *sink, size_t r, an_uop first)
+an_status an_opt_overlap(an_dag *d, an_uop *sink, size_t r, an_uop first)
 {
     an_graph *g = d->g;
     an_uop_vec stores = {0};

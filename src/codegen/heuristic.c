@@ -1,6 +1,7 @@
 /* heuristic.c - which opts a kernel gets, from shapes and strides alone: the same kernel always gets the same.
  *
  *   0. A product of two operands gets tiles, and scratch (product.c).
+ *      A sum down the columns of a large matrix walks some rows side by side (stream.c).
  *      What reads along one output range and writes along another is turned in blocks (turn.c).
  *   1. Lanes over outputs: a LOOP range that every store and load which depends on it walks with stride 1.
  *   2. Lanes over a reduction: for reductions that 1 left scalar, a range that all their loads walk with stride 1.
@@ -399,16 +400,17 @@ an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
                .threads = opts->threads, .list = list};
     bool is_product = false;
     an_status st = an_tune_product(&t, &is_product);
-    bool is_turned = false;
+    bool is_turned = false, is_stream = false;
+    if (!st && !is_product) st = an_tune_stream(&t, &is_stream);
     if (!st && !is_product) st = an_tune_turn(&t, &is_turned);
     if (!st && !is_product && !is_turned) st = keep(&t);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_REDUCE, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, IN_REDUCTIONS);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_LOADS);
-    if (!st && !is_product) st = tile(&t);
-    if (!st && !is_product) st = unroll_light(&t);
-    if (!st && !is_product) st = unroll(&t); /* the steps of a product become one loop */
+    if (!st && !is_product && !is_stream) st = tile(&t);
+    if (!st && !is_product && !is_stream) st = unroll_light(&t);
+    if (!st && !is_product && !is_stream) st = unroll(&t); /* the steps of a product become one loop */
     an_dag_fini(&t.d);
     if (!st) *sink = now;
     return st;

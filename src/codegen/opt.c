@@ -211,7 +211,7 @@ static an_status pad(an_dag *d, an_uop *sink, size_t r, int64_t n, int64_t amoun
     const an_uop inner = an_range(g, an_index(g, amount), free_id(d, r), AN_RANGE_LOOP);
     an_uop at = an_idx_mul(g, outer, an_index(g, amount));
     if (an_uop_is_none(outer) || an_uop_is_none(inner) || an_uop_is_none(at)) return AN_ERR_NOMEM;
-    const an_status st = n % amount && reads_what_it_writes(d, r, true) ? an_opt_keep_below(d, sink, r, at) : AN_OK;
+    const an_status st = n % amount && reads_what_it_writes(d, r, true) ? an_opt_overlap(d, sink, r, at) : AN_OK;
     if (st) return st;
     if (n % amount) at = an_binary(g, AN_OP_MIN, at, an_index(g, n - amount));
     const an_range_sub sub = sub_of(range, an_idx_add(g, at, inner), outer, inner);
@@ -279,7 +279,7 @@ static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, i
         if (!loop) return only_loops;
         if (opt.amount > n) return "it has fewer elements";
         if (divides || !reads_what_it_writes(d, r, true)) return NULL;
-        return reads_what_it_writes(d, r, false) || !an_opt_can_keep_below(d, sink, r) ? in_place : NULL;
+        return reads_what_it_writes(d, r, false) || !an_opt_can_overlap(d, sink, r) ? in_place : NULL;
     case AN_OPT_CARRY: return !reduce ? only_reduces : divides ? NULL : indivisible;
     case AN_OPT_PACK: return loop ? NULL : only_loops;
     case AN_OPT_KEEP: return reduce ? NULL : only_reduces;
@@ -307,8 +307,8 @@ an_status an_opt_apply(an_graph *g, an_uop *sink, an_opt opt, const char **why)
     case AN_OPT_PADTO: st = pad(&d, sink, r, n, opt.amount); break;
     case AN_OPT_SPLIT: st = split_tail(&d, sink, r, n, opt.amount); break;
     case AN_OPT_PACK: st = an_opt_pack(&d, sink, r, opt.amount, why); break;
-    case AN_OPT_KEEP: st = an_opt_keep(&d, sink, r, opt.amount, why); break;
     case AN_OPT_CARRY: st = an_opt_carry(&d, sink, r, free_id(&d, r), opt.amount, why); break;
+    case AN_OPT_KEEP: st = an_opt_keep(&d, sink, r, opt.amount, why); break;
     case AN_OPT_ORDER: st = reorder(&d, sink, r, range_of_id(&d, opt.amount)); break;
     case AN_OPT_COUNT: break;
     }

@@ -65,8 +65,8 @@ an_status an_opt_carry(an_dag *d, an_uop *sink, size_t r, uint32_t inner_id, int
 
 /* For blocks of range r that begin before `first`, in a kernel that reads what it writes, each element its own: elements below first
  * keep their values. can: every store that varies with r has a load of its own element. Errors: AN_ERR_NOMEM. */
-bool an_opt_can_keep_below(const an_dag *d, an_uop sink, size_t r);
-an_status an_opt_keep_below(an_dag *d, an_uop *sink, size_t r, an_uop first);
+bool an_opt_can_overlap(const an_dag *d, an_uop sink, size_t r);
+an_status an_opt_overlap(an_dag *d, an_uop *sink, size_t r, an_uop first);
 
 /* Applies a list; the sink stays where one fails. Errors: AN_ERR_ARG with a sentence that names the opt that does not apply
  * and why; those of an_opt_apply. */

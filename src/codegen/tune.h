@@ -62,6 +62,8 @@ void an_tune_then_block(an_tune_chain *c, uint32_t range, int64_t amount, uint32
 
 /* turn.c: blocks for a kernel that transposes. *done: it does, and has them. */
 an_status an_tune_turn(an_tuner *t, bool *done);
+/* stream.c: rows side by side for a sum down the columns of a large matrix. *done: it is one, and has them. */
+an_status an_tune_stream(an_tuner *t, bool *done);
 /* product.c: tiles and scratch for a reduction that is a product of two operands. *done: it is one, and has them. */
 an_status an_tune_product(an_tuner *t, bool *done);
 

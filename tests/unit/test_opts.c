@@ -123,6 +123,33 @@ static void passes_carry_the_sum(an_test *t)
     }
 }
 
+/* What the heuristics put in passes gives what it gave: a sum down the columns, and a product whose rows lie in long steps. */
+static void the_heuristics_choose_passes(an_test *t)
+{
+    for (int i = 0; i < 3; i++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        const kernel k = i == 0 ? kernel_reduce(g, AN_OP_ADD, AN_F32, 4096, 40, true) : kernel_matmul(g, AN_F32, 96, 128, 768, true, false, i == 2);
+        const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 20, .threads = 2};
+        an_opt_vec list = {0};
+        an_uop sink = k.sink;
+        size_t n = 0, m = 0, passes = 0;
+        CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
+        CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
+        for (size_t o = 0; o < list.len; o++) passes += list.data[o].kind == AN_OPT_CARRY;
+        if (passes != 1) an_test_fail(__FILE__, __LINE__, "kernel %d has %zu sums in passes", i, passes);
+        double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
+        CHECK_EQ(t, m, n);
+        for (size_t e = 0; e < n; e++)
+            if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
+                an_test_fail(__FILE__, __LINE__, "kernel %d: element %zu is %.9g, plain %.9g", i, e, got[e], want[e]);
+        free(want);
+        free(got);
+        an_vec_fini(t->ctx, &list);
+        an_graph_destroy(g);
+    }
+}
+
 static void the_heuristics_make_a_list_that_gives_the_same_kernel(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -224,6 +251,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
     an_vec_fini(t->ctx, &list);
 }
 
-AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum),
+AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))
