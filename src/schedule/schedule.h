@@ -23,10 +23,14 @@ typedef struct an_cost {
     double riding;        /* slowdown of a reduction that shares a kernel, and so has no tiles of its own */
     double carrying;      /* the same of one whose kernel takes in stores of fewer loops: iterations are threads on a GPU */
     uint32_t threads;     /* side by side, to keep a device of workgroups busy; 0: it is none */
+    double band_nbytes;     /* of a band of what is large (bands.c); 0: there are no bands */
     bool no_fuse;         /* the unfused twin: every reduction and every elementwise node has its own kernel */
 } an_cost;
 
 an_cost an_cost_for(const an_backend *backend);
+
+/* The number of a band, as a symbol: no name that a user can give. */
+#define AN_BAND "#band"
 
 /* One launch. sink is in the schedule's graph and equal (the same id) for equal kernels. */
 typedef struct an_call {
@@ -37,6 +41,7 @@ typedef struct an_call {
     an_uop buffers[AN_KERNEL_PARAM_MAX]; /* BUFFER nodes, by slot */
     bool is_read[AN_KERNEL_PARAM_MAX], is_written[AN_KERNEL_PARAM_MAX];
     uint32_t nbuffers;
+    uint32_t band;      /* the value of the VAR of that name, AN_BAND, where the kernel has it */
     double flops, nbytes_read, nbytes_written;
 } an_call;
 
