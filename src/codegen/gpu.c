@@ -273,9 +273,10 @@ static double iterations(const an_dag *d, size_t i)
     return n;
 }
 
-enum { NOT_PURE = UINT32_MAX }; /* else 1 + the position of the load that reads the most of those that vary with k; 0: there is none */
+static const uint32_t NOT_PURE = UINT32_MAX;
 
-/* By position: is the value made of loads and elementwise ops alone, and of which load mainly? */
+/* Of the value at position i: NOT_PURE if it is made of more than loads and elementwise ops; else 1 + the position of the load that
+ * reads the most of those that vary with k, 0 if none does. */
 static uint32_t main_load(const an_dag *d, size_t i, size_t k, const uint32_t *mains)
 {
     const an_uop u = d->order.data[i];

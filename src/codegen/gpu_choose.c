@@ -1,8 +1,9 @@
 /* gpu_choose.c - which opts a kernel gets on a GPU, from shapes and strides alone.
  *
- *   product    one sum over k of loads that are shared along two output ranges: a tile of the output a workgroup, 8 x 8 or 4 x 4
- *              elements a thread, the operands staged 16 steps of k at a time
- *   rows       reductions over long ranges: a workgroup for each of the values they give, its threads share the range; what is
+ *   product    one sum of values that are shared along two output ranges: a tile of the output a workgroup, 8 x 8 or 4 x 4 elements a
+ *              thread, the operands staged 16 steps of one range summed over at a time. A side of the tile may be several loops, as
+ *              the rows and columns of a picture
+ *   rows       reductions over long ranges, or several made one: a workgroup for each of the values they give, its threads share the range; what is
  *              stored along other ranges is shared likewise. Where memory runs along an output range instead, 32 of these
  *              are the threads of a row, so that neighbours read neighbours
  *   elements   else a thread for each element, or for four of them side by side
@@ -288,15 +289,15 @@ static uint64_t loads_with(const chooser *c, an_uop reduce, size_t r)
 }
 
 /* What a product is made of: indices of ranges. */
-typedef struct parts {
+typedef struct factors {
     an_uop reduce, store;
     size_t i, j, k;
     int64_t step; /* of k, staged at a time */
     bool only;    /* k is all that is summed over */
-} parts;
+} factors;
 
 /* The range to sum along: the one that memory runs along where its length allows, else the longest. */
-static an_status choose_k(const chooser *c, parts *p)
+static an_status choose_k(const chooser *c, factors *p)
 {
     p->k = AN_RANGES_MAX;
     p->only = an_uop_nsrc(c->g, p->reduce) == 2;
@@ -317,14 +318,14 @@ static an_status choose_k(const chooser *c, parts *p)
     return AN_OK;
 }
 
-static bool is_output(const chooser *c, const parts *p, size_t r)
+static bool is_output(const chooser *c, const factors *p, size_t r)
 {
     return kind_at(c, r) == AN_RANGE_LOOP && bound_at(c, r) > 0 && an_rangeset_has(an_dag_deps(&c->d, p->store), r) && loads_with(c, p->reduce, r) != 0 &&
            is_shared(c, p->k, r);
 }
 
 /* j: along memory, or the innermost; i: the longest one that only other loads vary with, if there is such a one. */
-static an_status choose_sides(const chooser *c, parts *p)
+static an_status choose_sides(const chooser *c, factors *p)
 {
     p->i = p->j = AN_RANGES_MAX;
     for (size_t r = 0; r < c->d.ranges.len; r++) {
@@ -343,7 +344,7 @@ static an_status choose_sides(const chooser *c, parts *p)
 }
 
 /* The loops of side j: j, and as long as it is short what lies next to it in memory and the loads of i do not vary with. */
-static an_status gather_side(const chooser *c, const parts *p, side *s)
+static an_status gather_side(const chooser *c, const factors *p, side *s)
 {
     const uint64_t other = loads_with(c, p->reduce, p->i);
     int64_t all = bound_at(c, p->j), last = 1;
@@ -369,7 +370,7 @@ static an_status gather_side(const chooser *c, const parts *p, side *s)
     return AN_OK;
 }
 
-static an_status plan_product(const chooser *c, parts *p, side *i, side *j, bool whole, const struct shape **shape)
+static an_status plan_product(const chooser *c, factors *p, side *i, side *j, bool whole, const struct shape **shape)
 {
     an_status st = choose_sides(c, p);
     *shape = NULL;
@@ -395,7 +396,7 @@ static an_status plan_product(const chooser *c, parts *p, side *i, side *j, bool
 
 static an_status product(chooser *c, bool *done)
 {
-    parts p = {.reduce = lone_reduce(c), .store = an_uop_src(c->g, *c->sink, 0)};
+    factors p = {.reduce = lone_reduce(c), .store = an_uop_src(c->g, *c->sink, 0)};
     const struct shape *s = NULL;
     side i, j;
     *done = false;

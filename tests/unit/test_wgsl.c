@@ -55,6 +55,116 @@ static void products_in_tiles_agree_with_their_plain_form(an_test *t)
     check_same(t, g, "small matmul", kernel_matmul(g, AN_F32, 5, 6, 7, false, false, true));
 }
 
+static size_t count_op(an_test *t, an_graph *g, const kernel *k, an_codegen_opts opts, an_op op)
+{
+    an_uop_vec list = {0};
+    size_t n = 0;
+    CHECK_OK(t, an_codegen(g, k->sink, &opts, NULL, &list));
+    for (size_t i = 0; i < list.len; i++) n += an_uop_op(g, list.data[i]) == op;
+    an_vec_fini(t->ctx, &list);
+    return n;
+}
+
+static an_uop sum_over(an_graph *g, an_uop value, const an_uop *ranges, uint32_t n)
+{
+    an_uop src[5] = {value};
+    for (uint32_t i = 0; i < n; i++) src[i + 1] = ranges[i];
+    return an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, value), src, n + 1, (uint64_t)AN_OP_ADD);
+}
+
+/* ((a * na + b) * nb + c) * nc + d */
+static an_uop at4(an_graph *g, an_uop a, int64_t na, an_uop b, int64_t nb, an_uop c, int64_t nc, an_uop d)
+{
+    return at2(g, at2(g, at2(g, a, na, b), nb, c), nc, d);
+}
+
+/* 3 x 3, c channels in and out, n pictures of side x side, zeros around; or what the weights' gradient is. */
+static kernel conv(an_graph *g, int64_t n, int64_t c, int64_t side, bool gradient)
+{
+    kernel k = {0};
+    const an_range_kind outer = gradient ? AN_RANGE_REDUCE : AN_RANGE_LOOP, inner = gradient ? AN_RANGE_LOOP : AN_RANGE_REDUCE;
+    const uint32_t first = gradient ? 4 : 0, last = gradient ? 0 : 4;
+    const an_uop out = kernel_param(g, &k, AN_F32, gradient ? c * c * 9 : n * c * side * side, true), x = kernel_param(g, &k, AN_F32, n * c * side * side, false);
+    const an_uop other = kernel_param(g, &k, AN_F32, gradient ? n * c * side * side : c * c * 9, false);
+    const an_uop image = an_range(g, an_index(g, n), first, outer), h = an_range(g, an_index(g, side), first + 2, outer);
+    const an_uop w = an_range(g, an_index(g, side), first + 3, outer), co = loop(g, c, gradient ? 0 : 1), ci = an_range(g, an_index(g, c), last + 1, inner);
+    const an_uop dh = an_range(g, an_index(g, 3), last + 2, inner), dw = an_range(g, an_index(g, 3), last + 3, inner);
+    const an_uop y = an_idx_add(g, an_idx_add(g, h, dh), an_index(g, -1)), z = an_idx_add(g, an_idx_add(g, w, dw), an_index(g, -1));
+    const an_uop in_h = an_binary(g, AN_OP_AND, an_binary(g, AN_OP_CMPLT, y, an_index(g, side)), an_binary(g, AN_OP_CMPLT, an_index(g, -1), y));
+    const an_uop in_w = an_binary(g, AN_OP_AND, an_binary(g, AN_OP_CMPLT, z, an_index(g, side)), an_binary(g, AN_OP_CMPLT, an_index(g, -1), z));
+    const an_uop seen = an_load(g, x, at4(g, image, c, ci, side, y, side, z), an_binary(g, AN_OP_AND, in_h, in_w));
+    const an_uop pixel = at4(g, image, c, co, side, h, side, w), weight = at4(g, co, c, ci, 3, dh, 3, dw);
+    const an_uop forward[3] = {ci, dh, dw}, backward[3] = {image, h, w};
+    const an_uop value = sum_over(g, mul(g, seen, load(g, other, gradient ? pixel : weight)), gradient ? backward : forward, 3);
+    const an_uop st = an_store(g, out, gradient ? weight : pixel, value, AN_UOP_NONE);
+    k.sink = an_sink(g, &st, 1);
+    return k;
+}
+
+static void convolutions_are_products_in_tiles(an_test *t)
+{
+    static const int64_t sizes[][3] = {{1, 32, 8}, {2, 32, 4}}; /* pictures, channels, side */
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int gradient = 0; gradient < 2; gradient++) {
+            an_graph *g = an_test_graph(t);
+            const kernel k = conv(g, sizes[i][0], sizes[i][1], sizes[i][2], gradient == 1);
+            const bool odd = gradient && sizes[i][2] == 4; /* no range to sum over has a multiple of eight elements */
+            CHECK_EQ(t, count_kind(t, g, &k, gpu_opts(true), AN_RANGE_STAGE) > 0, !odd);
+            check_same(t, g, gradient ? "gradient of conv" : "conv", k);
+        }
+}
+
+/* exp2(a) is computed once for each element of a tile, not by every thread that reads it. */
+static void tiles_hold_what_is_computed(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, 64 * 64, true), a = kernel_param(g, &k, AN_F32, 64 * 32, false), b = kernel_param(g, &k, AN_F32, 32 * 64, false);
+    const an_uop i = loop(g, 64, 0), j = loop(g, 64, 1), r = reduce_range(g, 32, 2);
+    const an_uop x = an_unary(g, AN_OP_EXP2, load(g, a, at2(g, i, 32, r)));
+    const an_uop st = an_store(g, out, at2(g, i, 64, j), reduce(g, AN_OP_ADD, mul(g, x, load(g, b, at2(g, r, 64, j))), r), AN_UOP_NONE);
+    k.sink = an_sink(g, &st, 1);
+    CHECK_EQ(t, count_op(t, g, &k, gpu_opts(false), AN_OP_EXP2), 1);
+    check_same(t, g, "exp2 of an operand", k);
+}
+
+/* A product that is taken from what is in the place of its result, which another store writes too. */
+static kernel in_place(an_graph *g, int64_t n)
+{
+    kernel k = {0};
+    const an_uop p = kernel_param(g, &k, AN_F32, n * n, true), m = kernel_param(g, &k, AN_F32, n * n, true);
+    const an_uop a = kernel_param(g, &k, AN_F32, n * 32, false), b = kernel_param(g, &k, AN_F32, 32 * n, false);
+    const an_uop i = loop(g, n, 0), j = loop(g, n, 1), r = reduce_range(g, 32, 2), at = at2(g, i, n, j);
+    const an_uop sum = reduce(g, AN_OP_ADD, mul(g, load(g, a, at2(g, i, 32, r)), load(g, b, at2(g, r, n, j))), r);
+    const an_uop st[2] = {an_store(g, m, at, sum, AN_UOP_NONE), an_store(g, p, at, add(g, load(g, p, at), sum), AN_UOP_NONE)};
+    k.sink = an_sink(g, st, 2);
+    return k;
+}
+
+static void products_in_place_have_tiles_that_do_not_overlap(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel even = in_place(g, 64), odd = in_place(g, 50);
+    CHECK(t, count_kind(t, g, &even, gpu_opts(false), AN_RANGE_STAGE) > 0);
+    CHECK_EQ(t, count_kind(t, g, &odd, gpu_opts(false), AN_RANGE_STAGE), 0);
+    check_same(t, g, "in place", even);
+    check_same(t, g, "in place, odd", odd);
+}
+
+/* Sums of channels: pictures and pixels are one range, whose iterations are dealt. */
+static void short_ranges_are_joined(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, 3, true), x = kernel_param(g, &k, AN_F32, 12 * 3 * 40, false);
+    const an_uop c = loop(g, 3, 0), r[2] = {reduce_range(g, 12, 1), reduce_range(g, 40, 2)};
+    const an_uop st = an_store(g, out, c, sum_over(g, load(g, x, at2(g, at2(g, r[0], 3, c), 40, r[1])), r, 2), AN_UOP_NONE);
+    k.sink = an_sink(g, &st, 1);
+    CHECK_EQ(t, count_kind(t, g, &k, gpu_opts(false), AN_RANGE_GROUP), 1);
+    CHECK_EQ(t, count_kind(t, g, &k, gpu_opts(false), AN_RANGE_REDUCE), 0);
+    check_same(t, g, "channels", k);
+}
+
 static void rows_and_elements_agree_with_their_plain_form(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -181,5 +291,7 @@ static void dispatches_stay_within_each_dimension(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(rows_and_elements_agree_with_their_plain_form),
+             AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed),
+             AN_CASE(products_in_place_have_tiles_that_do_not_overlap), AN_CASE(short_ranges_are_joined),
              AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(shaders_are_as_they_were), AN_CASE(what_a_device_cannot_do_is_said),
              AN_CASE(a_loop_around_workgroups_leaves_them_theirs), AN_CASE(dispatches_stay_within_each_dimension))
