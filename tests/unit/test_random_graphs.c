@@ -1,5 +1,5 @@
 /* test_random_graphs.c - random tensor programs, each run on every backend, with and without fusion, optimisation and reuse of memory, directly and
- * replayed by a jit, against an oracle that has no scheduler and no code generation (tests/support/random_program.h).
+ * replayed by a jit, within a budget of memory, from schedules and kernels on disk, against an oracle that has no scheduler and no code generation (tests/support/random_program.h).
  *
  *     AN_RANDOM_GRAPHS=100000 test_random_graphs      how many (2000)
  *     AN_RANDOM_SEED=17 ...                           the first seed (1)
@@ -9,6 +9,7 @@
  * and printed with its seed. */
 #define _DEFAULT_SOURCE /* strsignal, MAP_ANONYMOUS */
 #include "an_test.h"
+#include "folder.h"
 #include "random_program.h"
 
 #include <signal.h>
@@ -40,7 +41,7 @@ typedef struct report {
     uint64_t seed; /* at work on */
     bool done, failed;
     random_verdict verdict;
-    size_t compared, open, symbolic, programs, slow;
+    size_t compared, open, symbolic, within, kept, programs, slow;
     double slowest;
     uint64_t slowest_seed;
 } report;
@@ -84,6 +85,8 @@ static void run_many(report *r, uint64_t end, bool thorough)
         r->compared += r->verdict.compared;
         r->open += r->verdict.open;
         r->symbolic += r->verdict.symbolic;
+        r->within += r->verdict.within;
+        r->kept += r->verdict.kept;
         r->programs++;
         if (r->verdict.seconds > SLOW_S) {
             r->slow++;
@@ -167,7 +170,10 @@ static void every_way_gives_what_the_oracle_gives(an_test *t)
     const bool thorough = getenv("AN_RANDOM_THOROUGH") != NULL;
     report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(t, r != MAP_FAILED);
-    size_t faults = 0, compared = 0, open = 0, symbolic = 0, programs = 0;
+    size_t faults = 0, compared = 0, open = 0, symbolic = 0, within = 0, kept = 0, programs = 0;
+    char cache[TEST_PATH_SIZE];
+    an_test_folder(cache);
+    CHECK_EQ(t, setenv("XDG_CACHE_HOME", cache, 1), 0);
     double slowest = 0;
     uint64_t slowest_seed = 0;
     for (uint64_t seed = first; seed < first + count;) {
@@ -184,6 +190,8 @@ static void every_way_gives_what_the_oracle_gives(an_test *t)
         compared += r->compared;
         open += r->open;
         symbolic += r->symbolic;
+        within += r->within;
+        kept += r->kept;
         programs += r->programs;
         if (r->slowest > slowest) {
             slowest = r->slowest;
@@ -194,12 +202,14 @@ static void every_way_gives_what_the_oracle_gives(an_test *t)
         explain(t, r);
         if (++faults >= setting("AN_RANDOM_FAULTS", 3)) break;
     }
-    printf("%zu programs, %zu elements held to the oracle, %zu open; over a symbol %zu times; slowest plan %.2f s (seed %llu)\n", programs, compared, open,
-           symbolic, slowest, (unsigned long long)slowest_seed);
+    printf("%zu programs, %zu elements held to the oracle, %zu open; %zu times over a symbol, %zu within a budget, %zu from disk; slowest plan %.2f s (seed %llu)\n",
+           programs, compared, open, symbolic, within, kept, slowest, (unsigned long long)slowest_seed);
     (void)munmap(r, sizeof *r);
+    an_test_folder_remove(cache);
     CHECK_EQ(t, faults, 0);
     CHECK(t, compared > 10 * open); /* else the programs say little */
     CHECK(t, symbolic > programs / 8);
+    CHECK(t, within > programs / 100 && kept > programs / 100);
 }
 
 AN_TEST_MAIN(AN_CASE(every_way_gives_what_the_oracle_gives))
