@@ -20,6 +20,7 @@ typedef enum kind {
     SYMBOLIC,      /* an axis size of the inputs is a symbol: where the library takes that */
     WITHIN_BUDGET, /* of three quarters of the memory between kernels, where that can be kept */
     REPLAYED,      /* captured by a jit: some inputs are its arguments, the others state of its own */
+    REPLAYED_OVER_A_SYMBOL,
     FROM_DISK,     /* planned by one context, and by another that finds schedule and kernels on disk */
 } kind;
 
@@ -41,6 +42,7 @@ static const way ways[] = {
     {"cpu, replayed", "cpu", {0}, REPLAYED},
     {"interp, replayed", "interp", {0}, REPLAYED},
     {"cpu, replayed, no fusion, memory not reused", "cpu", {.no_fuse = true, .no_reuse = true}, REPLAYED},
+    {"cpu, replayed, symbolic", "cpu", {0}, REPLAYED_OVER_A_SYMBOL},
     {"interp, no fusion, within a budget", "interp", {.no_fuse = true}, WITHIN_BUDGET},
     {"cpu, from disk", "cpu", {0}, FROM_DISK},
 };
@@ -327,18 +329,20 @@ typedef struct tensors {
 typedef struct captured {
     const random_program *program;
     tensors state; /* inputs that are no arguments */
+    bool refused;  /* a call of it was */
 } captured;
 
 /* The program over its inputs. */
 static an_status program(void *user, an_graph *g, const void *args, void *results)
 {
-    const captured *c = user;
+    captured *c = user;
     const random_program *p = c->program;
     tensors made = *(const tensors *)args;
     for (int i = 0; i < p->n; i++) {
         if (c->state.v[i]) made.v[i] = c->state.v[i];
         if (p->call[i].op != RANDOM_INPUT) made.v[i] = random_apply(g, p, i, made.v);
-        if (!made.v[i]) return an_ctx_status(an_graph_ctx(g));
+        c->refused = !made.v[i];
+        if (c->refused) return an_ctx_status(an_graph_ctx(g));
     }
     *(tensors *)results = made;
     return AN_OK;
@@ -351,6 +355,9 @@ static bool check_replay(an_ctx *ctx, const way *w, const random_program *p, con
     enum { CALLS = 3 };
     random_program lazy = *p;
     lazy.lazy = true;
+    const bool symbolic = w->kind == REPLAYED_OVER_A_SYMBOL;
+    if (symbolic) lazy.symbol = choose_symbol(p);
+    if (symbolic && !lazy.symbol) return true;
     an_graph *g = NULL;
     an_jit *jit = NULL;
     an_jit_slot in[RANDOM_CALLS], result[RANDOM_CALLS];
@@ -365,7 +372,7 @@ static bool check_replay(an_ctx *ctx, const way *w, const random_program *p, con
         const an_jit_slot here = {"v", (size_t)i * sizeof(an_tensor *), 1, false};
         if (p->call[i].output) result[nresults++] = here;
         if (p->call[i].op != RANDOM_INPUT) continue;
-        an_tensor *x = inputs_of.v[i] = random_apply(g, p, i, inputs_of.v);
+        an_tensor *x = inputs_of.v[i] = random_apply(g, &lazy, i, inputs_of.v);
         const bool is_state = random_next(&choice) % 3 == 0;
         if (!is_state) in[nin++] = here;
         (is_state ? &user.state : &args)->v[i] = x;
@@ -406,6 +413,11 @@ static bool check_replay(an_ctx *ctx, const way *w, const random_program *p, con
     }
     an_jit_destroy(jit);
     an_graph_destroy(g);
+    if (!ok && symbolic && user.refused) { /* as above */
+        *out->kind = *out->text = '\0';
+        return true;
+    }
+    out->symbolic += symbolic;
     return ok;
 }
 
@@ -438,7 +450,7 @@ void random_check(random_lab *lab, const random_program *p, bool thorough, rando
         if (!has_device(ways[i].device)) continue;
         const kind k = ways[i].kind;
         if (!thorough && i != 0 && i != 3 && (p->seed + (uint64_t)i) % (k == FROM_DISK ? 16 : 3) != 0) continue;
-        ok = (k == REPLAYED ? check_replay : k == FROM_DISK ? check_from_disk : check_way)(lab->ctx[i], &ways[i], p, &oracle, &ev, out);
+        ok = (k == REPLAYED || k == REPLAYED_OVER_A_SYMBOL ? check_replay : k == FROM_DISK ? check_from_disk : check_way)(lab->ctx[i], &ways[i], p, &oracle, &ev, out);
         if (lab->ctx[i]) an_ctx_clear_error(lab->ctx[i]);
     }
     evaluation_fini(&ev);
