@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ enum { PROGRAMS = 300 }; /* everything is slower */
 enum { PROGRAMS = 2000 };
 #endif
 
-enum { LIMIT_S = 60 }; /* for one program, before it counts as endless */
+enum { LIMIT_S = 60, WAIT_S = 900 }; /* of work, and of waiting, for one program before it counts as endless: others may use the machine */
 static const double SLOW_S = 1.0; /* a plan that takes longer to make is reported */
 
 /* What a child tells, as it goes. */
@@ -72,13 +73,21 @@ static void die_of_signals(void)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) (void)signal(all[i], SIG_DFL);
 }
 
+/* The process dies if it has not called this again within seconds of work. */
+static void limit_to(int seconds)
+{
+    const struct itimerval work = {.it_value = {.tv_sec = seconds}};
+    (void)setitimer(ITIMER_PROF, &work, NULL);
+    (void)alarm(WAIT_S);
+}
+
 /* In a child: programs from r->seed up to end, to the first fault. */
 static void run_many(report *r, uint64_t end, bool thorough)
 {
     random_lab *lab = random_lab_create();
     for (; r->seed < end && !r->failed; r->seed++) {
         random_program p;
-        (void)alarm(LIMIT_S);
+        limit_to(LIMIT_S);
         r->verdict = (random_verdict){0};
         if (make(r->seed, &p, &r->verdict)) random_check(lab, &p, thorough, &r->verdict);
         r->failed = r->verdict.kind[0] != 0;
@@ -114,8 +123,8 @@ static void collect(pid_t child, report *r)
     (void)waitpid(child, &status, 0);
     if (r->done) return;
     r->failed = true;
-    snprintf(r->verdict.kind, sizeof r->verdict.kind, "%s",
-             WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "does not end" : "crash");
+    const bool in_time = !WIFSIGNALED(status) || (WTERMSIG(status) != SIGALRM && WTERMSIG(status) != SIGPROF);
+    snprintf(r->verdict.kind, sizeof r->verdict.kind, "%s", in_time ? "crash" : "does not end");
     snprintf(r->verdict.text, sizeof r->verdict.text, "%s", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it exits");
 }
 
@@ -132,7 +141,7 @@ static bool same_fault(void *user, const random_program *p)
     const pid_t child = fork();
     if (child == 0) {
         die_of_signals();
-        (void)alarm(LIMIT_S / 4);
+        limit_to(LIMIT_S / 4);
         random_lab *lab = random_lab_create();
         random_check(lab, p, true, &h->r->verdict);
         random_lab_destroy(lab);
