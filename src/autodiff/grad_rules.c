@@ -125,6 +125,13 @@ static bool is_wild(an_rewriter *rw, an_uop root, bool *ok)
     return *ok && an_idmap_get(&memo->wild, root.id) == WILD;
 }
 
+/* x, which is 0 or NaN where g is 0: 0 there. (x is not left out where g is 0, or a second derivative would be lost.) */
+static an_uop unless_zero(an_graph *gr, an_uop g, an_uop x)
+{
+    const an_uop zero = an_const_like(gr, g, 0.0);
+    return an_select(gr, an_binary(gr, AN_OP_AND, an_binary(gr, AN_OP_CMPEQ, g, zero), an_binary(gr, AN_OP_CMPNE, x, x)), zero, x);
+}
+
 an_uop an_rule_grad_times(an_rewriter *rw, an_uop g, an_uop d, an_uop other)
 {
     an_graph *gr = rw->graph;
@@ -135,11 +142,7 @@ an_uop an_rule_grad_times(an_rewriter *rw, an_uop g, an_uop d, an_uop other)
     unmoved(gr, other, &other_broadcast);
     if (d_broadcast && other_broadcast) return product;
     if (!is_wild(rw, d, &ok)) return ok ? product : AN_UOP_NONE;
-    /* d*0 is 0 for finite d alone. */
-    const an_uop zero = an_const_like(gr, g, 0.0);
-    const an_uop infinite = an_binary(gr, AN_OP_CMPNE, an_binary(gr, AN_OP_MUL, d, zero), zero);
-    const an_uop masked = an_binary(gr, AN_OP_AND, an_binary(gr, AN_OP_CMPEQ, g, zero), infinite);
-    return an_select(gr, masked, zero, product);
+    return unless_zero(gr, g, product);
 }
 
 an_uop an_rule_grad_over(an_rewriter *rw, an_uop g, an_uop y)
@@ -147,11 +150,7 @@ an_uop an_rule_grad_over(an_rewriter *rw, an_uop g, an_uop y)
     an_graph *gr = rw->graph;
     const an_uop quotient = an_binary(gr, AN_OP_DIV, g, y);
     if (an_uop_is_none(quotient) || is_safe_divisor(gr, y)) return quotient;
-    const an_uop zero = an_const_like(gr, g, 0.0);
-    const an_uop nonzero =
-        an_binary(gr, AN_OP_OR, an_binary(gr, AN_OP_CMPLT, y, zero), an_binary(gr, AN_OP_CMPLT, zero, y));
-    const an_uop masked = an_binary(gr, AN_OP_AND, an_binary(gr, AN_OP_CMPEQ, g, zero), an_not(gr, nonzero));
-    return an_select(gr, masked, zero, quotient);
+    return unless_zero(gr, g, quotient);
 }
 
 /* --- shapes ------------------------------------------------------------------------------------ */
