@@ -90,24 +90,22 @@ static int print_graph(const graph_args *a, cli_session *s, const an_uop *roots,
 /* --- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes of temporaries that are in use at kernel c. */
-static size_t held_at(const an_plan *plan, size_t c)
+static size_t held_at(const an_buffer_info *buffers, size_t n, size_t c)
 {
     size_t held = 0;
-    for (size_t i = 0; i < an_plan_buffer_count(plan); i++) {
-        const an_buffer_info b = an_plan_buffer(plan, i);
-        if (b.is_temporary && b.first <= c && c <= b.last) held += b.nbytes;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (buffers[i].is_temporary && buffers[i].first <= c && c <= buffers[i].last) held += buffers[i].nbytes;
     return held;
 }
 
 /* A line a buffer, a column a kernel (or several, so that it fits): # written, + held or read. */
-static void draw_lives(const an_plan *plan, const cli_style *style)
+static void draw_lives(const an_plan *plan, const an_buffer_info *buffers, size_t nbuffers, const cli_style *style)
 {
     enum { WIDTH = 64 };
     const size_t n = an_plan_kernel_count(plan), each = (n + WIDTH - 1) / WIDTH, columns = n ? (n + each - 1) / each : 0;
     printf("%10s %10s  %-*s  kernel that writes it\n", "bytes", "offset", (int)columns, "life");
-    for (size_t i = 0; i < an_plan_buffer_count(plan); i++) {
-        const an_buffer_info b = an_plan_buffer(plan, i);
+    for (size_t i = 0; i < nbuffers; i++) {
+        const an_buffer_info b = buffers[i];
         if (!b.is_temporary) continue;
         printf("%10zu %10zu  %s", b.nbytes, b.offset, cli_paint(style, CLI_GOLD));
         for (size_t c = 0; c < columns; c++) {
@@ -125,13 +123,18 @@ static int print_memory(const graph_args *a, cli_session *s, cli_error *e)
     const cli_style style = cli_style_of(stdout);
     const size_t n = an_plan_kernel_count(plan), count = an_plan_buffer_count(plan), sum = an_plan_nbytes_unplanned(plan);
     size_t peak = 0, most = 0, ntemps = 0, others = 0;
+    an_buffer_info *buffers = calloc(count + 1, sizeof *buffers);
+    if (!buffers) {
+        an_plan_destroy(plan);
+        return cli_fail(e, AN_ERR_NOMEM, "out of memory");
+    }
     for (size_t i = 0; i < count; i++) {
-        const an_buffer_info b = an_plan_buffer(plan, i);
-        ntemps += b.is_temporary;
-        if (!b.is_temporary) others += b.nbytes;
+        buffers[i] = an_plan_buffer(plan, i);
+        ntemps += buffers[i].is_temporary;
+        if (!buffers[i].is_temporary) others += buffers[i].nbytes;
     }
     for (size_t c = 0; c < n; c++) {
-        const size_t held = held_at(plan, c);
+        const size_t held = held_at(buffers, count, c);
         if (held > most) {
             most = held;
             peak = c;
@@ -141,7 +144,7 @@ static int print_memory(const graph_args *a, cli_session *s, cli_error *e)
         printf("{\"model\": \"%s\", \"bytes\": %zu, \"bytes_unplanned\": %zu, \"bytes_live\": %zu, \"peak_kernel\": %zu, \"buffers\": [",
                s->model->name, an_plan_nbytes(plan), sum, most, peak);
         for (size_t i = 0; i < count; i++) {
-            const an_buffer_info b = an_plan_buffer(plan, i);
+            const an_buffer_info b = buffers[i];
             printf("%s\n  {\"temporary\": %s, \"written\": %s, \"dtype\": \"%s\", \"bytes\": %zu, \"offset\": %zu, \"first\": %zu, \"last\": %zu, "
                    "\"writer\": ", i ? "," : "", b.is_temporary ? "true" : "false", b.is_written ? "true" : "false", an_dtype_name(b.dtype),
                    b.nbytes, b.offset, b.first, b.last);
@@ -150,11 +153,12 @@ static int print_memory(const graph_args *a, cli_session *s, cli_error *e)
         }
         puts("\n]}");
     } else {
-        draw_lives(plan, &style);
+        draw_lives(plan, buffers, count, &style);
         printf("%zu buffers between %zu kernels: %zu bytes apart, %zu shared (%.2f of it); most in use %zu, at kernel %zu, %s\n", ntemps, n, sum,
                an_plan_nbytes(plan), sum ? (double)an_plan_nbytes(plan) / (double)sum : 1.0, most, peak + 1, n ? an_plan_kernel(plan, peak).name : "");
         printf("%zu bytes of parameters, state, inputs and results\n", others);
     }
+    free(buffers);
     an_plan_destroy(plan);
     return 0;
 }

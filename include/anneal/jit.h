@@ -8,7 +8,8 @@
  *              they were: they are part of what was captured. The function sees nothing of the struct but what is listed
  *   results    likewise. A result that is NULL in the struct when the call is made gets a new tensor, which nobody else writes:
  *              it stays what it is. A tensor that is there is written into, and the struct stays as it is: give the same struct
- *              again and nothing is allocated. A result that is a captured tensor (a parameter) is that tensor
+ *              again and nothing is allocated. A result that is a captured tensor (a parameter) is that tensor. With symbolic
+ *              axes it has the size that the symbols' values (an_graph_bind) give it at the call
  *   in place   all that the function gives to an_assign is written by each call: captured tensors, and arguments themselves.
  *              Reads of what was there come before
  *   captured   tensors of other structs that the function reads mean what they hold at each call. List them in captured, and a

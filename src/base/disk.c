@@ -57,6 +57,8 @@ struct an_disk {
     size_t ncap;
     int fd; /* of packs[fd_pack], or -1 */
     size_t fd_pack;
+    uint64_t room; /* bytes and packs that may be put before the folder is counted again */
+    size_t room_packs;
 };
 
 bool an_cache_folder(char *path, size_t size)
@@ -249,6 +251,20 @@ static bool folder_is_ours(an_disk *s, struct stat *info)
     return false;
 }
 
+/* A pack of ours goes into the index at once, so that the folder need not be read again for it unless others wrote, too. */
+static an_status note_own(an_disk *s, const pack_row *rows, size_t n, const char *name, uint64_t nbytes, const struct stat *before)
+{
+    struct stat info;
+    pack p = {.nbytes = nbytes};
+    memcpy(p.name, name, NAME_LEN + 1);
+    if (before->st_mtim.tv_sec != s->seen_s || before->st_mtim.tv_nsec != s->seen_ns || !folder_is_ours(s, &info)) return AN_OK;
+    an_status st = an_vec_push(s->ctx, &s->packs, p) ? AN_OK : AN_ERR_NOMEM;
+    for (size_t i = 0; i < n && !st; i++) st = add_place(s, &rows[i], s->packs.len - 1);
+    s->seen_s = info.st_mtim.tv_sec;
+    s->seen_ns = info.st_mtim.tv_nsec;
+    return st;
+}
+
 an_status an_disk_refresh(an_disk *s)
 {
     struct stat info;
@@ -381,13 +397,19 @@ static void forget(an_disk *s, const char *name)
         if (strcmp(s->packs.data[i].name, name) == 0) s->packs.data[i].gone = true;
 }
 
-/* Down to three quarters of the limit, the oldest first. */
-static an_status evict(an_disk *s)
+/* Down to three quarters of the limit, the oldest first. Counting a full folder takes longer than a put: it is done when a quarter
+ * of what was free is used, so that processes that share the folder stay near the limit. */
+static an_status evict(an_disk *s, uint64_t nbytes)
 {
     AN_VEC(pack) all = {0};
     uint64_t total = 0;
     struct timespec now = {0};
     an_status st = AN_OK;
+    if (s->room_packs > 0 && s->room >= nbytes) {
+        s->room_packs--;
+        s->room -= nbytes;
+        return AN_OK;
+    }
     (void)clock_gettime(CLOCK_REALTIME, &now);
     DIR *d = opendir(s->folder);
     if (!d) return AN_OK;
@@ -404,12 +426,16 @@ static an_status evict(an_disk *s)
     closedir(d);
     if (all.len) qsort(all.data, all.len, sizeof *all.data, by_age);
     const bool over = total > s->nbytes_max || all.len > AN_DISK_PACKS_MAX;
+    size_t left = all.len;
     for (size_t i = 0; i + 1 < all.len && over && !st; i++) {
-        if (total <= s->nbytes_max / 4 * 3 && all.len - i <= AN_DISK_PACKS_MAX / 4 * 3) break;
+        if (total <= s->nbytes_max / 4 * 3 && left <= AN_DISK_PACKS_MAX / 4 * 3) break;
         total -= all.data[i].nbytes;
+        left--;
         forget(s, all.data[i].name);
         delete_pack(s, &all.data[i]);
     }
+    s->room = total < s->nbytes_max ? (s->nbytes_max - total) / 4 : 0;
+    s->room_packs = left < AN_DISK_PACKS_MAX ? (AN_DISK_PACKS_MAX - left) / 4 : 0;
     an_vec_fini(s->ctx, &all);
     return st;
 }
@@ -436,6 +462,7 @@ an_status an_disk_put(an_disk *s, const an_disk_item *items, size_t n)
     (void)snprintf(name, sizeof name, "%016llx%016llx%s", (unsigned long long)h.sum.hi, (unsigned long long)h.sum.lo, pack_suffix);
     const bool good = at <= s->nbytes_max && write_pack(s, &h, rows, items, name);
     if (!good && at <= s->nbytes_max) warn_once(s, strerror(errno), name);
+    an_status st = good ? note_own(s, rows, n, name, at, &info) : AN_OK;
     an_mem_free(s->ctx, rows, n * sizeof *rows);
-    return good ? evict(s) : AN_OK;
+    return good && !st ? evict(s, at) : st;
 }

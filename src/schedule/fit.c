@@ -1,6 +1,7 @@
-/* fit.c - the memory between kernels, made less: an order of the calls that frees early, and under a budget calls that are made
- * again when their result is next needed instead of keeping it (rematerialisation: Chen et al., "Training Deep Nets with
- * Sublinear Memory Cost", 2016, here greedily over a finished schedule). The same programs on the same values: no bit changes.
+/* fit.c - the memory between kernels, made less: an order of the calls that frees early, and calls that write over what dies in
+ * them (inplace.c); under a budget, calls that are made again when their result is next needed instead of keeping it
+ * (rematerialisation: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, here greedily over a finished schedule).
+ * The same expressions of the same values: no bit changes.
  *
  * What is fixed (buffers of the caller's, outputs) stays where it is; the rest are temporaries, each written by one call. */
 #include "schedule/schedule.h"
@@ -72,8 +73,8 @@ static void find_lives(fit *f)
     }
 }
 
-/* Bytes of the arena for these calls as they stand. */
-static an_status planned(fit *f, size_t *nbytes, size_t *sum)
+/* Bytes of the arena for these calls as they stand; in_place: with what they may write over joined, before that. */
+static an_status planned(fit *f, bool in_place, size_t *nbytes, size_t *sum)
 {
     const size_t n = f->temps.len;
     an_status st = AN_ERR_NOMEM;
@@ -81,7 +82,8 @@ static an_status planned(fit *f, size_t *nbytes, size_t *sum)
     size_t *offsets = an_mem_alloc(f->ctx, n * sizeof *offsets);
     if (buffers && offsets) {
         for (size_t i = 0; i < n; i++) buffers[i] = f->temps.data[i].buffer;
-        st = an_plan_memory(f->g, &f->s->calls, buffers, n, f->align, false, offsets, nbytes, sum);
+        st = in_place ? an_schedule_in_place(f->g, f->s, buffers, n) : AN_OK;
+        if (!st) st = an_plan_memory(f->g, &f->s->calls, buffers, n, f->align, false, offsets, nbytes, sum);
     }
     an_mem_free(f->ctx, buffers, n * sizeof *buffers);
     an_mem_free(f->ctx, offsets, n * sizeof *offsets);
@@ -99,17 +101,21 @@ static bool conflict(const an_call *a, const an_call *b)
     return false;
 }
 
+enum { REORDER_MAX = 2048 }; /* calls: beyond that the table of edges is too large for what it brings */
+
 /* Of the calls that are ready, always the one after which least is held; the earlier one where that is equal. */
-static an_status frees_early(fit *f, an_call *out)
+static an_status frees_early(fit *f)
 {
-    const an_call *calls = f->s->calls.data;
     const size_t n = f->s->calls.len;
+    if (n > REORDER_MAX) return AN_OK;
     an_status st = AN_ERR_NOMEM;
+    an_call *calls = an_mem_alloc(f->ctx, n * sizeof *calls);            /* as they were */
     uint32_t *waits = an_mem_zalloc(f->ctx, n * sizeof *waits);
     uint32_t *uses = an_mem_zalloc(f->ctx, f->temps.len * sizeof *uses); /* calls that are to come, of each temporary */
     unsigned char *edges = an_mem_zalloc(f->ctx, n * n);                 /* [a * n + b]: a before b */
     unsigned char *done = an_mem_zalloc(f->ctx, n);
-    if (!waits || !uses || !edges || !done) goto end;
+    if (!calls || !waits || !uses || !edges || !done) goto end;
+    if (n) memcpy(calls, f->s->calls.data, n * sizeof *calls);
     for (size_t b = 0; b < n; b++) {
         for (size_t a = 0; a < b; a++)
             if (conflict(&calls[a], &calls[b])) {
@@ -141,7 +147,7 @@ static an_status frees_early(fit *f, an_call *out)
             }
         }
         done[best] = 1;
-        out[round] = calls[best];
+        f->s->calls.data[round] = calls[best];
         for (uint32_t k = 0; k < calls[best].nbuffers; k++) {
             const uint32_t t = an_idmap_get(&f->temp_of, calls[best].buffers[k].id);
             if (t) uses[t - 1]--;
@@ -150,6 +156,7 @@ static an_status frees_early(fit *f, an_call *out)
     }
     st = AN_OK;
 end:
+    an_mem_free(f->ctx, calls, n * sizeof *calls);
     an_mem_free(f->ctx, waits, n * sizeof *waits);
     an_mem_free(f->ctx, uses, f->temps.len * sizeof *uses);
     an_mem_free(f->ctx, edges, n * n);
@@ -157,26 +164,22 @@ end:
     return st;
 }
 
-enum { REORDER_MAX = 2048 }; /* calls: beyond that the table of edges is too large for what it brings */
-
-static an_status reorder(fit *f, size_t *nbytes)
+/* Other calls for those there are: kept if they take less memory. */
+static an_status try_it(fit *f, an_status (*change)(fit *f), bool in_place, size_t *nbytes)
 {
-    const size_t n = f->s->calls.len;
-    if (n > REORDER_MAX || n == 0) return AN_OK;
-    an_call *before = an_mem_alloc(f->ctx, n * sizeof *before), *after = an_mem_alloc(f->ctx, n * sizeof *after);
-    an_status st = before && after ? frees_early(f, after) : AN_ERR_NOMEM;
+    an_call_vec *calls = &f->s->calls;
+    const size_t n = calls->len;
     size_t with = 0, sum = 0;
-    if (!st) {
-        memcpy(before, f->s->calls.data, n * sizeof *before);
-        memcpy(f->s->calls.data, after, n * sizeof *after);
-        st = planned(f, &with, &sum);
-        if (!st && with < *nbytes)
-            *nbytes = with;
-        else
-            memcpy(f->s->calls.data, before, n * sizeof *before);
-    }
+    an_call *before = an_mem_alloc(f->ctx, n * sizeof *before);
+    if (!before) return AN_ERR_NOMEM;
+    if (n) memcpy(before, calls->data, n * sizeof *before);
+    an_status st = change ? change(f) : AN_OK;
+    if (!st) st = planned(f, in_place, &with, &sum);
+    if (!st && with < *nbytes)
+        *nbytes = with;
+    else if (n)
+        memcpy(calls->data, before, n * sizeof *before);
     an_mem_free(f->ctx, before, n * sizeof *before);
-    an_mem_free(f->ctx, after, n * sizeof *after);
     return st;
 }
 
@@ -307,8 +310,8 @@ an_status an_schedule_fit(an_graph *g, an_schedule *s, const an_uop *fixed, size
     for (size_t i = 0; i < nfixed + s->outputs.len && !st; i++)
         if (!an_idmap_set(&f.fixed, f.ctx, (i < nfixed ? fixed[i] : s->outputs.data[i - nfixed]).id, 1)) st = AN_ERR_NOMEM;
     if (!st) st = find_temps(&f);
-    if (!st) st = planned(&f, &nbytes, nbytes_sum);
-    if (!st) st = reorder(&f, &nbytes);
+    if (!st) st = planned(&f, false, &nbytes, nbytes_sum);
+    if (!st) st = try_it(&f, frees_early, false, &nbytes);
     const size_t most = 4 * s->calls.len;
     size_t again = 0;
     bool found = true;
@@ -316,8 +319,9 @@ an_status an_schedule_fit(an_graph *g, an_schedule *s, const an_uop *fixed, size
         find_lives(&f);
         st = drop_one(&f, &found);
         again += found;
-        if (!st) st = planned(&f, &nbytes, &sum);
+        if (!st) st = planned(&f, false, &nbytes, &sum);
     }
+    if (!st) st = try_it(&f, NULL, true, &nbytes);
     if (!st && again) an_trace_note(trace, "%zu calls are made again to stay within %zu bytes between kernels", again, budget);
     if (!st && budget && nbytes > budget)
         st = an_fail(f.ctx, AN_ERR_LIMIT, "the memory budget of %zu bytes between kernels is too small: %zu is the least that was found; give "

@@ -68,12 +68,17 @@ an_status an_plan_memory(an_graph *g, const an_call_vec *calls, const an_uop *bu
                          size_t *offsets, size_t *nbytes, size_t *nbytes_sum);
 
 /* Puts the calls into an order in which the temporaries take less memory and, where the arena still takes more than budget bytes
- * (0: no limit), makes calls again instead of keeping what they gave, those that cost the least time for their bytes first (fit.c).
+ * (0: no limit), makes calls again instead of keeping what they gave, those that cost the least time for their bytes first (fit.c);
+ * then lets calls write over what dies in them, if that makes the arena smaller.
  *   fixed  buffers that are the caller's; they and the outputs are no temporaries
  *   *nbytes_sum  of the temporaries, each with its own memory, before
  * Errors: AN_ERR_NOMEM; AN_ERR_LIMIT when the budget cannot be met. */
 an_status an_schedule_fit(an_graph *g, an_schedule *s, const an_uop *fixed, size_t nfixed, const an_cost *cost, size_t align,
                           size_t budget, size_t *nbytes_sum, an_trace *trace);
+
+/* Temporaries that are made in the call in which another of their kind dies, at the elements at which that is read, take its place
+ * (inplace.c). Errors: AN_ERR_NOMEM. */
+an_status an_schedule_in_place(an_graph *g, an_schedule *s, const an_uop *temps, size_t n);
 
 /* A schedule as bytes, and back in a graph whose roots have the same structural key (pickle.c).
  *   externals   the BUFFERs below the roots, in the order in which they are met

@@ -295,7 +295,6 @@ static an_status find_roots(an_jit *j, uint32_t first, an_uop_vec *roots)
         an_tensor *t = get(j->results, s);
         if (!t) return refuse(j, AN_ERR_ARG, "result", s, "was not given by the function");
         if (t->graph != g) return refuse(j, AN_ERR_ARG, "result", s, "belongs to another graph");
-        if (!an_shape_static(g, an_tensor_shape(t), NULL)) return refuse(j, AN_ERR_UNSUPPORTED, "result", s, "has symbolic axes");
         an_uop u = an_tensor_node(t), base = u;
         s->dtype = an_tensor_dtype(t);
         s->shape = an_tensor_shape(t);

@@ -76,6 +76,14 @@ static an_tensor *random_assign(an_tensor *target, an_tensor *value)
     return an_assign(target, value) ? NULL : target;
 }
 
+/* A slice of target along axis p[0], backwards if p[4], gets that of value, another of target's shape or target itself. */
+static an_tensor *random_assign_part(an_tensor *target, an_tensor *value, const int64_t *p)
+{
+    an_tensor *to = an_slice(target, (int)p[0], p[1], p[2], p[3]), *from = an_slice(value, (int)p[0], p[1], p[2], p[3]);
+    if (p[4]) to = an_flip(to, AN_DIMS(p[0]));
+    return to && from && !an_assign(to, from) ? target : NULL;
+}
+
 static an_tensor *random_realize(an_tensor *x, bool lazy)
 {
     return lazy || !an_realize(&x, 1) ? x : NULL;

@@ -10,7 +10,8 @@
 
 typedef enum form {
     INPUT, FULL, ARANGE, UNARY, BINARY, TERNARY, FILL, SCALAR, CAST, RESHAPE, PERMUTE, EXPAND, AXIS, PAD, AXES, SLICE, PICK, CAT,
-    SAME, REPEAT, TIMES, REDUCE, MATMUL, VECTORS, CONV, POOL, GATHER, TAKE, SCATTER, ONE_HOT, CROSS, REALIZE, ASSIGN, GRAD
+    SAME, REPEAT, TIMES, REDUCE, MATMUL, VECTORS, CONV, POOL, GATHER, TAKE, SCATTER, ONE_HOT, CROSS, REALIZE, ASSIGN, ASSIGN_PART,
+    GRAD
 } form;
 
 static const struct {
@@ -127,7 +128,7 @@ static int add(maker *m, random_call c)
         if (odd || !isfinite(v->error[k])) bad++;
     }
     /* An assignment has changed its target's handle and cannot be taken back. */
-    if (2 * bad > numel && !chance(m, 15) && c.op != RANDOM_ASSIGN) return -1;
+    if (2 * bad > numel && !chance(m, 15) && !random_writes(c.op)) return -1;
     p->n++;
     return i;
 }
@@ -300,11 +301,25 @@ static int origin(maker *m, int a)
     return a;
 }
 
+static const int64_t steps[] = {1, 1, 1, 2, 3, -1, -1, -2, -3};
+
+static bool any_slice(maker *m, int a, random_call *c)
+{
+    if (rank_of(m, a) == 0) return false;
+    const uint32_t axis = (uint32_t)below(m, rank_of(m, a));
+    const int64_t d = dim_of(m, a, axis);
+    c->n = 4;
+    c->p[0] = axis;
+    c->p[1] = chance(m, 30) ? AN_NONE : between(m, -d - 1, d + 1);
+    c->p[2] = chance(m, 30) ? AN_NONE : between(m, -d - 1, d + 1);
+    c->p[3] = steps[below(m, sizeof steps / sizeof *steps)];
+    return true;
+}
+
 /* Chooses operands and numbers. False: no luck. */
 static bool fill_in(maker *m, random_call *c, form kind)
 {
     static const double scalars[] = {-2, -1, 0, 1, 2, 3, 4, 0.5, -1.5, 10};
-    static const int64_t steps[] = {1, 1, 1, 2, 3, -1, -1, -2, -3};
     const int a = kind == GRAD || kind == CROSS || kind == CONV ? float_value(m) : any_value(m);
     const uint32_t rank = rank_of(m, a);
     c->src[0] = a;
@@ -367,17 +382,7 @@ static bool fill_in(maker *m, random_call *c, form kind)
         for (uint32_t i = 0; i < rank; i++)
             if (chance(m, 50)) c->p[c->n++] = i;
         return c->n > 0;
-    case SLICE: {
-        if (rank == 0) return false;
-        const uint32_t axis = (uint32_t)below(m, rank);
-        const int64_t d = dim_of(m, a, axis);
-        c->n = 4;
-        c->p[0] = axis;
-        c->p[1] = chance(m, 30) ? AN_NONE : between(m, -d - 1, d + 1);
-        c->p[2] = chance(m, 30) ? AN_NONE : between(m, -d - 1, d + 1);
-        c->p[3] = steps[below(m, sizeof steps / sizeof *steps)];
-        break;
-    }
+    case SLICE: return any_slice(m, a, c);
     case PICK: {
         if (rank == 0) return false;
         const uint32_t axis = (uint32_t)below(m, rank);
@@ -439,14 +444,22 @@ static bool fill_in(maker *m, random_call *c, form kind)
     }
     case REALIZE: /* not after an assignment: it would run, and what was built before on the old contents be stale */
         for (int i = 0; i < m->p->n; i++)
-            if (m->p->call[i].op == RANDOM_ASSIGN) return false;
+            if (random_writes(m->p->call[i].op)) return false;
         break;
-    case ASSIGN: {
-        int inputs[RANDOM_CALLS], n = 0;
+    case ASSIGN:
+    case ASSIGN_PART: {
+        int targets[RANDOM_CALLS], n = 0;
         for (int i = 0; i < m->p->n; i++)
-            if (m->p->call[i].op == RANDOM_INPUT || m->p->call[i].op == RANDOM_ASSIGN) inputs[n++] = i;
+            if (m->p->call[i].op == RANDOM_INPUT || random_writes(m->p->call[i].op)) targets[n++] = i;
         if (n == 0) return false;
-        c->src[0] = inputs[below(m, (uint64_t)n)];
+        c->src[0] = targets[below(m, (uint64_t)n)];
+        if (kind == ASSIGN_PART) {
+            if (!any_slice(m, c->src[0], c)) return false;
+            c->p[4] = chance(m, 30);
+            c->n = 5;
+            c->src[1] = twin(m, c->src[0]);
+            return c->src[1] >= 0;
+        }
         for (int i = 0; i < 4; i++) {
             c->src[1] = i < 3 ? any_value(m) : partner(m, c->src[0]);
             if (c->src[1] >= 0 && broadcasts(m, c->src[0], c->src[1])) break;
@@ -483,7 +496,7 @@ static void choose_outputs(maker *m)
             if (p->call[i].src[k] >= 0) used[p->call[i].src[k]] = true;
     for (int i = 0; i < p->n; i++) {
         if (p->call[i].op == RANDOM_INPUT) continue;
-        const bool assigned = p->call[i].op == RANDOM_ASSIGN;
+        const bool assigned = random_writes(p->call[i].op);
         p->call[i].output = chance(m, assigned ? 60 : used[i] ? 8 : 70);
         any = any || p->call[i].output;
     }

@@ -2,7 +2,7 @@
  * with the oracle (eval_graph.h), made smaller, and printed as C.
  *
  * A program is a list of calls. Call i makes value i from values before it; the value of an_assign and an_realize is their
- * operand again. */
+ * operand again; so is that of an assignment to a part. */
 #ifndef RANDOM_PROGRAM_H
 #define RANDOM_PROGRAM_H
 
@@ -16,6 +16,11 @@ typedef enum random_op {
 #undef RANDOM_OP
     RANDOM_OP_COUNT
 } random_op;
+
+static inline bool random_writes(random_op op)
+{
+    return op == RANDOM_ASSIGN || op == RANDOM_ASSIGN_PART;
+}
 
 enum { RANDOM_CALLS = 40, RANDOM_INTS = 12, RANDOM_TEXT = 8192 };
 
@@ -55,7 +60,9 @@ typedef struct random_verdict {
     char text[1024];
     double seconds;
     size_t compared, open; /* elements: held to the oracle, and those where anything may come */
-    size_t symbolic;       /* ways in which it ran over a symbol */
+    size_t symbolic;       /* ways in which it ran over a symbol ... */
+    size_t within;         /* ... with less memory between kernels than it would take ... */
+    size_t kept;           /* ... and with a schedule from disk */
 } random_verdict;
 typedef struct random_lab random_lab; /* contexts, which keep compiled kernels; from malloc */
 random_lab *random_lab_create(void);

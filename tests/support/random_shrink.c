@@ -17,7 +17,7 @@ static void drop_unused(random_program *p)
             if (p->call[i].src[k] >= 0) need[p->call[i].src[k]] = true;
     }
     for (int i = 0; i < p->n; i++) /* an assignment to something that is needed afterwards */
-        if (p->call[i].op == RANDOM_ASSIGN) need[i] = true;
+        if (random_writes(p->call[i].op)) need[i] = true;
     for (int i = p->n; i-- > 0;)
         for (int k = 0; k < 3 && need[i]; k++)
             if (p->call[i].src[k] >= 0) need[p->call[i].src[k]] = true;

@@ -127,9 +127,32 @@ static void write_nothing(an_test *t, an_graph *g)
     check_all(t, x, want);
 }
 
+/* What was written before, and not yet run, is not lost. */
+static void write_nothing_after_something(an_test *t, an_graph *g)
+{
+    float want[N];
+    an_tensor *x = counted(g);
+    for (int i = 0; i < N; i++) want[i] = i < COLS ? 7 : (float)i + 1;
+    CHECK_OK(t, an_assign(x, an_add_scalar(x, 1)));
+    CHECK_OK(t, an_assign(an_slice(x, 0, 2, 2, 1), an_slice(x, 0, 1, 1, 1)));
+    CHECK_OK(t, an_assign(an_slice(x, 0, 0, 1, 1), an_full(g, AN_F32, AN_DIMS(1, COLS), 7)));
+    CHECK_OK(t, an_assign(an_slice(x, 1, 0, 0, 1), an_slice(x, 1, 3, 3, 1)));
+    check_all(t, an_neg(an_neg(x)), want);
+    check_all(t, x, want);
+
+    const an_uop dims[2] = {an_dim(g, ROWS), an_symbol(g, "n", 1, 2 * COLS)}; /* and where another axis is a symbol */
+    CHECK_OK(t, an_graph_bind(g, "n", COLS));
+    x = an_tensor_from_host_uop(g, AN_F32, dims, 2, want);
+    CHECK_OK(t, an_assign(x, an_add_scalar(x, 1)));
+    CHECK_OK(t, an_assign(an_slice(x, 0, 2, 2, 1), an_slice(x, 0, 1, 1, 1)));
+    for (int i = 0; i < N; i++) want[i] += 1;
+    check_all(t, an_neg(an_neg(x)), want);
+}
+
 static void an_empty_view_is_written_to_no_effect(an_test *t)
 {
     on_every_device(t, write_nothing);
+    on_every_device(t, write_nothing_after_something);
 }
 
 /* --- what is read meanwhile --------------------------------------------------------------------------------------- */

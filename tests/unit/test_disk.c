@@ -86,6 +86,39 @@ static void what_is_put_is_got_by_the_next_process(an_test *t)
     close_sandbox(&b);
 }
 
+static void what_is_put_is_got_without_a_look_at_the_folder(an_test *t)
+{
+    sandbox b;
+    open_sandbox(t, &b, 1 << 20);
+    put(t, &b, 1, "one");
+    CHECK_OK(t, an_disk_refresh(b.store));
+    for (uint64_t i = 2; i < 5; i++) {
+        put(t, &b, i, "more");
+        check_value(t, &b, i, "more");
+    }
+    check_value(t, &b, 1, "one");
+    close_sandbox(&b);
+}
+
+/* Each counts the folder now and then only; together they stay near the limit. */
+static void two_that_put_in_turn_stay_near_the_limit(an_test *t)
+{
+    enum { SIZE = 1000, LIMIT = 20 * (SIZE + 100) };
+    static char value[SIZE];
+    sandbox b;
+    an_disk *other = NULL;
+    memset(value, 'x', SIZE);
+    open_sandbox(t, &b, LIMIT);
+    CHECK_OK(t, an_disk_open(t->ctx, b.folder, LIMIT, &other));
+    for (uint64_t i = 0; i < 200; i++) {
+        const an_disk_item item = {key(i), value, SIZE};
+        CHECK_OK(t, an_disk_put(i % 2 ? other : b.store, &item, 1));
+        CHECK(t, an_test_files(b.folder, ".pack", files, FILES) <= 20 + 20 / 4);
+    }
+    an_disk_close(other);
+    close_sandbox(&b);
+}
+
 static void refresh_sees_what_others_put(an_test *t)
 {
     sandbox b;
@@ -236,6 +269,7 @@ static void what_a_dead_process_left_is_removed(an_test *t)
         an_test_file_write(path, "half a pa", 9);
         if (i == 0) CHECK(t, utimes(path, old) == 0);
     }
+    reopen(t, &b, 1 << 20); /* the first put of a process looks */
     put(t, &b, 2, "another");
     CHECK_EQ(t, access(path, F_OK), 0); /* this one may be written just now */
     (void)snprintf(path, sizeof path, "%s/.new-0", b.folder);
@@ -324,7 +358,8 @@ static void every_failing_allocation_is_an_error(an_test *t)
     close_sandbox(&b);
 }
 
-AN_TEST_MAIN(AN_CASE(what_is_put_is_got_by_the_next_process), AN_CASE(refresh_sees_what_others_put),
+AN_TEST_MAIN(AN_CASE(what_is_put_is_got_by_the_next_process), AN_CASE(what_is_put_is_got_without_a_look_at_the_folder),
+             AN_CASE(two_that_put_in_turn_stay_near_the_limit), AN_CASE(refresh_sees_what_others_put),
              AN_CASE(no_damage_gives_a_wrong_value), AN_CASE(the_oldest_go_when_there_is_too_much),
              AN_CASE(using_a_value_makes_it_young), AN_CASE(a_value_larger_than_all_is_not_kept),
              AN_CASE(what_a_dead_process_left_is_removed), AN_CASE(a_folder_others_can_write_is_not_used),

@@ -125,5 +125,73 @@ static void buffers_that_are_used_at_once_do_not_overlap(an_test *t)
     an_plan_destroy(plan);
 }
 
-AN_TEST_MAIN(AN_CASE(sharing_memory_changes_no_bit), AN_CASE(a_budget_is_kept_by_computing_again),
+enum { SIDE = 64, LINKS = 6 };
+
+/* LINKS kernels, one after the other; turned: each reads its input from the other end. */
+static size_t chain(an_test *t, an_settings settings, bool turned, float out[SIDE])
+{
+    an_graph *g = NULL;
+    an_plan *plan = NULL;
+    static float data[SIDE * SIDE + LINKS];
+    CHECK_OK(t, an_ctx_set_settings(t->ctx, settings));
+    CHECK_OK(t, an_graph_create(t->ctx, &g));
+    for (int i = 0; i < SIDE * SIDE + LINKS; i++) data[i] = (float)(i % 251 - 100) / 64;
+    an_tensor *w = an_tensor_from_host(g, AN_F32, AN_DIMS(SIDE, SIDE), data), *x = w;
+    for (int i = 0; i < LINKS; i++) { /* with a product each, so that they stay kernels of their own */
+        an_tensor *product = an_matmul(w, an_tensor_from_host(g, AN_F32, AN_DIMS(SIDE, SIDE), data + i));
+        x = an_contiguous(an_add(turned ? an_flip(x, AN_DIMS(0)) : x, an_mul_scalar(product, 0.125)));
+    }
+    x = an_sum(x, AN_DIMS(1), false);
+    CHECK_OK(t, an_plan_create(g, &x, 1, NULL, &plan));
+    CHECK_OK(t, an_plan_run(plan));
+    CHECK_OK(t, an_tensor_read(x, out, SIDE * sizeof *out));
+    const size_t nbytes = an_plan_nbytes(plan);
+    an_plan_destroy(plan);
+    an_graph_destroy(g);
+    return nbytes;
+}
+
+static void a_kernel_writes_over_what_dies_in_it_if_it_reads_nothing_else_of_that(an_test *t)
+{
+    const size_t one = SIDE * SIDE * sizeof(float);
+    float want[SIDE], got[SIDE];
+    for (int turned = 0; turned < 2; turned++) {
+        CHECK_EQ(t, chain(t, (an_settings){.no_reuse = true}, turned, want), LINKS * one);
+        CHECK_EQ(t, chain(t, (an_settings){0}, turned, got), turned ? 2 * one : one);
+        CHECK(t, memcmp(want, got, sizeof want) == 0);
+    }
+}
+
+/* What is read again later is not written over, nor what is read at two places. */
+static void what_is_needed_later_is_not_written_over(an_test *t)
+{
+    for (int way = 0; way < 2; way++) {
+        an_graph *g = NULL;
+        an_plan *plan = NULL;
+        float data[SIDE], got[SIDE];
+        CHECK_OK(t, an_ctx_set_settings(t->ctx, (an_settings){0}));
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        for (int i = 0; i < SIDE; i++) data[i] = (float)i;
+        an_tensor *x = an_contiguous(an_add_scalar(an_tensor_from_host(g, AN_F32, AN_DIMS(SIDE), data), 1)), *y;
+        if (way == 0) { /* x twice */
+            y = an_contiguous(an_mul_scalar(x, 2));
+            y = an_add(an_contiguous(an_add_scalar(y, 3)), x);
+        } else { /* x[i] and x[n - 1 - i] */
+            y = an_contiguous(an_sub(an_mul_scalar(x, 3), an_flip(x, AN_DIMS(0))));
+        }
+        y = an_contiguous(an_neg(y));
+        CHECK_OK(t, an_plan_create(g, &y, 1, NULL, &plan));
+        for (int run = 0; run < 2; run++) {
+            CHECK_OK(t, an_plan_run(plan));
+            CHECK_OK(t, an_tensor_read(y, got, sizeof got));
+            for (int i = 0; i < SIDE; i++)
+                CHECK_NEAR(t, got[i], way ? -(3.0 * (i + 1) - (SIDE - i)) : -(2.0 * (i + 1) + 3 + (i + 1)), 0);
+        }
+        an_plan_destroy(plan);
+        an_graph_destroy(g);
+    }
+}
+
+AN_TEST_MAIN(AN_CASE(sharing_memory_changes_no_bit), AN_CASE(a_kernel_writes_over_what_dies_in_it_if_it_reads_nothing_else_of_that),
+             AN_CASE(what_is_needed_later_is_not_written_over), AN_CASE(a_budget_is_kept_by_computing_again),
              AN_CASE(a_budget_that_cannot_be_kept_is_a_sentence), AN_CASE(buffers_that_are_used_at_once_do_not_overlap))
