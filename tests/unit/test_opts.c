@@ -126,10 +126,10 @@ static void passes_carry_the_sum(an_test *t)
 /* What the heuristics put in passes gives what it gave: a sum down the columns, and a product whose rows lie in long steps. */
 static void the_heuristics_choose_passes(an_test *t)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         an_graph *g = NULL;
         CHECK_OK(t, an_graph_create(t->ctx, &g));
-        const kernel k = i == 0 ? kernel_reduce(g, AN_OP_ADD, AN_F32, 4096, 40, true) : kernel_matmul(g, AN_F32, 96, 128, 768, true, false, i == 2);
+        const kernel k = i == 0 ? kernel_reduce(g, AN_OP_ADD, AN_F32, 4096, 40, true) : kernel_matmul(g, AN_F32, 96, 96, 480, true, false, true);
         const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 20, .threads = 2};
         an_opt_vec list = {0};
         an_uop sink = k.sink;
