@@ -214,6 +214,12 @@ static bool follows_stage(const wgsl_emit *e, size_t place)
     return false;
 }
 
+/* Which of the threads that share a GROUP loop this one is. */
+static const char *lane_of(const wgsl_emit *e)
+{
+    return e->lanes == 1 ? "0" : e->lanes == e->nthreads ? "lid" : "lane";
+}
+
 an_status wgsl_emit_range(wgsl_emit *e, an_uop u)
 {
     const an_range_kind kind = kind_of(e, u);
@@ -242,7 +248,7 @@ an_status wgsl_emit_range(wgsl_emit *e, an_uop u)
         break;
     }
     case AN_RANGE_GROUP:
-        wgsl_line(e, "for (var v%u = i32(%s); v%u < %s; v%u += %u) {", place, e->lanes == e->nthreads ? "lid" : "lane", place, bound,
+        wgsl_line(e, "for (var v%u = i32(%s); v%u < %s; v%u += %u) {", place, lane_of(e), place, bound,
                   place, e->lanes);
         e->depth++;
         loop.nclose = 1;
@@ -599,7 +605,7 @@ an_status wgsl_emit_dealt(wgsl_emit *e, size_t i, size_t *next)
     if (!an_vec_push(e->ctx, &e->loops, loop)) return AN_ERR_NOMEM;
     an_status st = AN_OK;
     for (e->copy = 0; e->copy < copies && !st; e->copy++) {
-        wgsl_line(e, "let v%uc%u = i32(%s + %uu);", b.first, e->copy, e->lanes == e->nthreads ? "lid" : "lane", e->copy * e->lanes);
+        wgsl_line(e, "let v%uc%u = i32(%s + %uu);", b.first, e->copy, lane_of(e), e->copy * e->lanes);
         for (size_t k = i + 1; k < end && !st; k++)
             if (!e->same[k]) st = wgsl_emit_one(e, e->kernel->linear[k]);
     }
