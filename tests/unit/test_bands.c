@@ -9,6 +9,8 @@
 #include <anneal/plan.h>
 #include <anneal/settings.h>
 
+#include "schedule/schedule.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,13 @@ typedef struct outcome {
     size_t n[4], nbytes, nkernels;
     uint32_t count;
 } outcome;
+
+/* The default device: with the cpu backend that, else the interpreter. */
+static const char *usual(void)
+{
+    size_t n = 0;
+    return an_test_backends(&n)[0]->name;
+}
 
 static float *noise(size_t n, uint32_t seed)
 {
@@ -167,8 +176,8 @@ static void without_opts_too(an_test *t)
 /* Sums over rows go on in f32 from band to band: they are rounded to the narrow dtype once. */
 static void narrow_floats_are_summed_in_f32(an_test *t)
 {
-    compare(t, "cpu", &(shape){1, 2, 2, 96, 8, true, false, true, AN_F16}, (an_settings){.band_nbytes = 4096}, 2e-3);
-    compare(t, "cpu", &(shape){1, 2, 2, 96, 8, true, false, true, AN_F64}, (an_settings){.band_nbytes = 4096}, 1e-6);
+    compare(t, usual(), &(shape){1, 2, 2, 96, 8, true, false, true, AN_F16}, (an_settings){.band_nbytes = 4096}, 2e-3);
+    compare(t, usual(), &(shape){1, 2, 2, 96, 8, true, false, true, AN_F64}, (an_settings){.band_nbytes = 4096}, 1e-6);
 }
 
 /* By the batch, where a band of it fits: then no sum goes from band to band, and no bit changes. */
@@ -238,27 +247,68 @@ static void random_programs_agree_with_their_twins(an_test *t)
 
 static void memory_grows_with_the_length_not_its_square(an_test *t)
 {
-    size_t n = 0;
-    const an_backend *const *all = an_test_backends(&n);
-    for (size_t b = 0; b < n; b++) {
-        if (strcmp(all[b]->name, "interp") == 0) continue; /* as cpu */
-        for (int forward = 0; forward < 2; forward++) {
-            size_t before = 0;
-            for (int64_t len = strcmp(all[b]->name, "webgpu") == 0 ? 1024 : 256; len <= 4096; len *= 2) {
-                const shape s = {1, 8, 8, len, 32, true, forward, true, 0};
-                outcome bands;
-                run(t, all[b]->name, &s, (an_settings){0}, false, &bands);
-                const size_t scores = (size_t)(8 * len * len) * sizeof(float);
-                const bool in_bands = bands.nkernels > 20;
-                printf("    %s %s %lld: %zu bytes, scores of %zu, %zu launches\n", all[b]->name, forward ? "forward" : "a step", (long long)len, bands.nbytes,
-                       scores, bands.nkernels);
-                CHECK(t, in_bands ? bands.nbytes < scores : bands.nbytes >= scores);
-                CHECK(t, !before || (in_bands && (double)bands.nbytes <= 2.1 * (double)before));
-                CHECK(t, len > 512 || !in_bands);
-                CHECK(t, len < 4096 || (in_bands && bands.nbytes < scores / 4));
-                before = in_bands ? bands.nbytes : 0;
-            }
+    for (int forward = 0; forward < 2; forward++) {
+        size_t before = 0;
+        for (int64_t len = 256; len <= 4096; len *= 2) {
+            const shape s = {1, 8, 8, len, 32, true, forward, true, 0};
+            outcome bands;
+            run(t, usual(), &s, (an_settings){0}, false, &bands);
+            const size_t scores = (size_t)(8 * len * len) * sizeof(float);
+            const bool in_bands = bands.nkernels > 20;
+            printf("    %s %lld: %zu bytes, scores of %zu, %zu launches\n", forward ? "forward" : "a step", (long long)len, bands.nbytes,
+                   scores, bands.nkernels);
+            CHECK(t, in_bands ? bands.nbytes < scores : bands.nbytes >= scores);
+            CHECK(t, !before || (in_bands && (double)bands.nbytes <= 2.1 * (double)before));
+            CHECK(t, len > 512 || !in_bands);
+            CHECK(t, len < 4096 || (in_bands && bands.nbytes < scores / 4));
+            before = in_bands ? bands.nbytes : 0;
         }
+    }
+}
+
+/* What the scheduler makes of a step for a GPU, without one: bytes between kernels. */
+static size_t planned_for_gpu(an_test *t, const shape *s, bool no_bands, size_t *nlaunches)
+{
+    an_graph *g = NULL;
+    an_tensor *outs[4];
+    an_uop roots[4];
+    an_schedule sched = {0};
+    an_uop_vec temps = {0};
+    an_cost cost = an_cost_for(&(an_backend){.name = "webgpu"});
+    size_t nbytes = 0, sum = 0;
+    if (no_bands) cost.band_nbytes = 0;
+    CHECK_OK(t, an_graph_create(t->ctx, &g));
+    const uint32_t n = build(g, s, outs);
+    for (uint32_t i = 0; i < n; i++) roots[i] = an_tensor_uop(outs[i]);
+    const uint32_t before = an_graph_len(g);
+    CHECK_OK(t, an_schedule_make(g, roots, n, &cost, NULL, &sched));
+    for (size_t c = 0; c < sched.calls.len; c++)
+        for (uint32_t b = 0; b < sched.calls.data[c].nbuffers; b++) {
+            const an_uop buffer = sched.calls.data[c].buffers[b];
+            if (buffer.id < before || an_vec_has(&sched.outputs, buffer) || an_vec_has(&temps, buffer)) continue;
+            CHECK(t, an_vec_push(t->ctx, &temps, buffer));
+        }
+    size_t *offsets = calloc(temps.len, sizeof *offsets);
+    CHECK_OK(t, an_plan_memory(g, &sched.calls, temps.data, temps.len, 256, false, offsets, &nbytes, &sum));
+    *nlaunches = sched.calls.len;
+    free(offsets);
+    an_vec_fini(t->ctx, &temps);
+    an_schedule_fini(g, &sched);
+    an_graph_destroy(g);
+    return nbytes;
+}
+
+static void on_gpus_too(an_test *t)
+{
+    size_t before = 0, few = 0, many = 0;
+    for (int64_t len = 256; len <= 4096; len *= 2) {
+        const shape s = {1, 8, 8, len, 32, true, false, true, 0};
+        const size_t whole = planned_for_gpu(t, &s, true, &few), bands = planned_for_gpu(t, &s, false, &many);
+        printf("    webgpu a step %lld: %zu bytes, %zu whole; %zu launches, %zu whole\n", (long long)len, bands, whole, many, few);
+        CHECK(t, !before || (many > few && (double)bands <= 2.1 * (double)before));
+        CHECK(t, len > 512 || many == few);
+        CHECK(t, len < 4096 || (many > few && bands * 4 < whole));
+        before = many > few ? bands : 0;
     }
 }
 
@@ -268,8 +318,8 @@ static void the_twin_keeps_all_of_it(an_test *t)
     for (int forward = 0; forward < 2; forward++) {
         const shape s = {1, 8, 8, 1024, 32, true, forward, true, 0};
         outcome whole, bands;
-        run(t, "cpu", &s, (an_settings){.no_bands = true}, false, &whole);
-        run(t, "cpu", &s, (an_settings){0}, false, &bands);
+        run(t, usual(), &s, (an_settings){.no_bands = true}, false, &whole);
+        run(t, usual(), &s, (an_settings){0}, false, &bands);
         CHECK(t, whole.nbytes >= 2 * 8 * 1024 * 1024 * sizeof(float) && whole.nkernels < 20);
         CHECK(t, bands.nbytes * 2 < whole.nbytes);
     }
@@ -302,8 +352,8 @@ static void short_sequences_are_not_cut(an_test *t)
 {
     const shape s = {12, 4, 4, 64, 32, true, false, true, 0};
     outcome whole, bands;
-    run(t, "cpu", &s, (an_settings){.no_bands = true}, false, &whole);
-    run(t, "cpu", &s, (an_settings){0}, false, &bands);
+    run(t, usual(), &s, (an_settings){.no_bands = true}, false, &whole);
+    run(t, usual(), &s, (an_settings){0}, false, &bands);
     CHECK_EQ(t, whole.nkernels, bands.nkernels);
     CHECK_EQ(t, whole.nbytes, bands.nbytes);
 }
@@ -379,6 +429,6 @@ static void replay_binds_anew_and_bands_begin_anew(an_test *t)
 
 AN_TEST_MAIN(AN_CASE(a_band_at_a_time_gives_what_all_at_once_does), AN_CASE(without_opts_too), AN_CASE(narrow_floats_are_summed_in_f32),
              AN_CASE(by_the_batch_no_bit_changes),
-             AN_CASE(random_programs_agree_with_their_twins), AN_CASE(memory_grows_with_the_length_not_its_square), AN_CASE(the_twin_keeps_all_of_it), AN_CASE(launches_of_a_band),
+             AN_CASE(random_programs_agree_with_their_twins), AN_CASE(memory_grows_with_the_length_not_its_square), AN_CASE(on_gpus_too), AN_CASE(the_twin_keeps_all_of_it), AN_CASE(launches_of_a_band),
              AN_CASE(a_symbol_cannot_be_named_as_bands_are), AN_CASE(short_sequences_are_not_cut),
              AN_CASE(memory_that_runs_out_is_a_sentence), AN_CASE(replay_binds_anew_and_bands_begin_anew))
