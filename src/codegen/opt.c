@@ -260,6 +260,8 @@ static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, i
         if (!loop) return only_loops;
         if (before == AN_RANGES_MAX || before == r) return "there is no such range to move it out of";
         if (id_before(d, before) == 0) return no_room;
+        for (size_t k = before; k < r; k++) /* scratch is filled inside its loops and in no others */
+            if (has_scratch(d, d->ranges.data[k])) return "a range that it would move out of has a copy in scratch in each iteration";
         return reads_what_it_writes(d, r, false) ? in_place : NULL;
     }
     if (n < 0) return "its bound is no constant";

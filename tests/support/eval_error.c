@@ -183,7 +183,7 @@ static an_status elementwise(evaluation *ev, an_uop u, eval_value *v)
 
 /* What is known of the elements of one sum, product, ... so far. */
 typedef struct tally {
-    double n, error, slack, sum, quantum;
+    double n, error, slack, sum, finite, quantum; /* finite: the part of sum that is */
     double above, below, factors, wide; /* products of the factors >= 1, those < 1, all, all with their errors */
     bool nan, plus, minus, open, decided, zero, positive;
 } tally;
@@ -219,7 +219,7 @@ static void count(tally *t, an_op op, an_dtype d, an_scalar s, double error, dou
         t->error += error;
         t->slack += slack;
         t->sum += size;
-        if (isfinite(x)) t->quantum = fmin(t->quantum, quantum_of(x));
+        if (isfinite(x)) t->quantum = fmin(t->quantum, quantum_of(x)), t->finite += size;
     } else if (op == AN_OP_MUL) {
         t->error = fmax(t->error, error);
         t->factors *= size;
@@ -240,7 +240,8 @@ static double judge(const tally *t, an_op op, an_dtype d, double v)
     if (t->nan) return 0;
     if (t->open) return OPEN;
     if (op == AN_OP_ADD) {
-        if (t->plus || t->minus) return t->error > 0 || (t->plus && t->minus) ? (t->plus && t->minus ? 0 : OPEN) : 0;
+        if (t->plus && t->minus) return 0;
+        if (t->plus || t->minus) return t->error > 0 || t->finite > f.most ? OPEN : 0; /* part of the sum may be the other infinity */
         if (t->sum > f.most) return OPEN;
         if (t->n > 0 && !t->positive && t->sum <= 0) return f.least; /* of -0 alone: either zero */
         double e = t->error + (t->n > 1 ? t->slack : 0);

@@ -34,6 +34,7 @@ static void any_opts_in_any_order_keep_the_meaning(an_test *t)
             const char *why = NULL;
             if (opt.kind == AN_OPT_ORDER) opt.amount = random_id(&state);
             if (i % 10 == 0 && o < 3) opt.kind = AN_OPT_KEEP; /* of softmax: nothing else is computed twice */
+            if (i % 10 == 3 && o == 0) opt.kind = AN_OPT_CARRY; /* of a product */
             if (opt.kind == AN_OPT_PACK || opt.kind == AN_OPT_KEEP) opt.amount = 100 << pick(&state, 6);
             CHECK_OK(t, an_opt_apply(g, &sink, opt, &why));
             applied[opt.kind] += why == NULL;
