@@ -138,6 +138,22 @@ bool an_lin_of(an_rewriter *rw, an_uop u, an_lin_mode mode, an_lin *out)
     return true;
 }
 
+/* The sum as nodes, whatever its bounds. */
+static an_uop build(an_rewriter *rw, const an_lin *a)
+{
+    an_graph *g = rw->graph;
+    an_uop sum = AN_UOP_NONE;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const an_lin_term t = a->term[i];
+        const an_uop x = t.c == 1 ? t.x : an_binary(g, AN_OP_MUL, t.x, an_rule_int_like(rw, a->like, t.c));
+        if (an_uop_is_none(x)) return x;
+        sum = i == 0 ? x : an_binary(g, AN_OP_ADD, sum, x);
+    }
+    const an_uop c = an_rule_int_like(rw, a->like, a->c);
+    if (a->n == 0) return c;
+    return an_rule_is_number(g, c, 0.0) ? sum : an_binary(g, AN_OP_ADD, sum, c);
+}
+
 /* ---- asking --------------------------------------------------------------------------------------- */
 
 an_interval an_term_bounds(an_rewriter *rw, an_lin_term t)
@@ -160,7 +176,7 @@ static an_uop direction(an_rewriter *rw, const an_lin *a, int64_t *scale)
         if (a->term[i].c == INT64_MIN) return AN_UOP_NONE;
         unit.term[i].c /= *scale;
     }
-    return an_lin_build(rw, &unit, AN_LIN_EXACT);
+    return build(rw, &unit);
 }
 
 bool an_lin_narrow(an_rewriter *rw, const an_lin *a)
@@ -210,20 +226,10 @@ int64_t an_rule_factor(an_rewriter *rw, an_uop x)
 
 an_uop an_lin_build(an_rewriter *rw, const an_lin *a, an_lin_mode mode)
 {
-    an_graph *g = rw->graph;
-    if (mode == AN_LIN_EXACT && an_uop_dtype(g, a->like) != AN_INDEX) {
+    if (mode == AN_LIN_EXACT && an_uop_dtype(rw->graph, a->like) != AN_INDEX) {
         const an_interval v = an_lin_bounds(rw, a);
         if (is_inf(v.lo) || is_inf(v.hi) || !an_rule_holds(rw, a->like, v.lo) || !an_rule_holds(rw, a->like, v.hi))
             return AN_UOP_NONE;
     }
-    an_uop sum = AN_UOP_NONE;
-    for (uint32_t i = 0; i < a->n; i++) {
-        const an_lin_term t = a->term[i];
-        const an_uop x = t.c == 1 ? t.x : an_binary(g, AN_OP_MUL, t.x, an_rule_int_like(rw, a->like, t.c));
-        if (an_uop_is_none(x)) return x;
-        sum = i == 0 ? x : an_binary(g, AN_OP_ADD, sum, x);
-    }
-    const an_uop c = an_rule_int_like(rw, a->like, a->c);
-    if (a->n == 0) return c;
-    return an_rule_is_number(g, c, 0.0) ? sum : an_binary(g, AN_OP_ADD, sum, c);
+    return build(rw, a);
 }
