@@ -17,14 +17,14 @@ double bench_clock(void)
 
 /* --- peak -------------------------------------------------------------------------------------- */
 
-typedef float lanes __attribute__((vector_size(64), aligned(64))); /* what is narrower is made of several */
+/* A loop of multiply-adds on vectors of nbytes: as many accumulators as hide the latency of one and leave registers for the operands. */
+enum { ACCS = 12, ROUNDS = 400000 };
 
-enum { ACCS = 10, ROUNDS = 200000 };
-
-#define FMA_LOOP                                                                                                           \
-    lanes acc[ACCS];                                                                                                       \
-    const lanes x = {0.999f}, y = {0.001f};                                                                                \
-    memset(acc, 0, sizeof acc);                                                                                            \
+#define FMA_LOOP(nbytes)                                                                                                   \
+    typedef float lanes __attribute__((vector_size(nbytes)));                                                              \
+    lanes acc[ACCS], x, y;                                                                                                 \
+    for (size_t i = 0; i < sizeof x / sizeof(float); i++) x[i] = 0.999f, y[i] = 0.001f;                                    \
+    for (int i = 0; i < ACCS; i++) acc[i] = x * (float)i; /* equal ones would be made one */                               \
     for (int r = 0; r < ROUNDS; r++)                                                                                       \
         for (int i = 0; i < ACCS; i++) acc[i] = acc[i] * x + y;                                                            \
     for (int i = 1; i < ACCS; i++) acc[0] += acc[i];                                                                       \
@@ -36,35 +36,39 @@ enum { ACCS = 10, ROUNDS = 200000 };
 #define FUSING(isa) __attribute__((target(isa), noinline))
 #define FUSE _Pragma("clang fp contract(fast)")
 #else
-#define FUSING(isa) __attribute__((target(isa), optimize("fp-contract=fast"), noinline))
+#define FUSING(isa) __attribute__((target(isa), optimize("O3", "fp-contract=fast"), noinline))
 #define FUSE
 #endif
 FUSING("avx512f") static void fma_avx512(float *out)
 {
     FUSE
-    FMA_LOOP;
+    FMA_LOOP(64);
 }
 FUSING("avx2,fma") static void fma_avx2(float *out)
 {
     FUSE
-    FMA_LOOP;
+    FMA_LOOP(32);
 }
 #endif
 
 __attribute__((noinline)) static void fma_plain(float *out)
 {
-    FMA_LOOP;
+    FMA_LOOP(16);
 }
 
-typedef void fma_fn(float *out);
+/* The loop for this processor, and lanes of its vectors. */
+typedef struct fma_loop {
+    void (*run)(float *out);
+    int lanes;
+} fma_loop;
 
-static fma_fn *fma_loop(void)
+static fma_loop choose_fma_loop(void)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return fma_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return fma_avx2;
+    if (__builtin_cpu_supports("avx512f")) return (fma_loop){fma_avx512, 16};
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return (fma_loop){fma_avx2, 8};
 #endif
-    return fma_plain;
+    return (fma_loop){fma_plain, 4};
 }
 
 /* A thread that works for a while and notes its rate; all of them at the same time. */
@@ -82,9 +86,10 @@ static double work_fma(worker *w)
 {
     float sink = 0;
     (void)w;
+    const fma_loop loop = choose_fma_loop();
     const double t = bench_clock();
-    fma_loop()(&sink);
-    const double rate = 2.0 * 16 * ACCS * ROUNDS / (bench_clock() - t);
+    loop.run(&sink);
+    const double rate = 2.0 * loop.lanes * ACCS * ROUNDS / (bench_clock() - t);
     return sink > 1e30f ? 0 : rate;
 }
 
@@ -202,6 +207,8 @@ bench_blas *bench_blas_open(int threads, cli_error *e)
     choose_core_type();
     snprintf(count, sizeof count, "%d", threads);
     setenv("OPENBLAS_NUM_THREADS", count, 1);
+    /* Its threads watch for work for 2^26 ticks of a clock, some 100 ms, in which they take processors from what is timed next. */
+    setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);
     for (size_t i = 0; i < CLI_COUNT(names) && !b->lib; i++) b->lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!b->lib || !find(b->lib, "cblas_sgemm", &b->sgemm, sizeof b->sgemm)) {
         cli_fail(e, AN_ERR_UNSUPPORTED, "bench: OpenBLAS is not installed; on Debian and Ubuntu: apt-get install libopenblas0-pthread");

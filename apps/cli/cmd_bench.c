@@ -19,6 +19,7 @@ typedef struct bench_args {
 
 enum { REPEATS_MAX = 101 };
 static const double ROUND_SECONDS = 0.03; /* of one sample: short programs run many times in it */
+static const struct timespec SETTLE = {.tv_nsec = 10000000}; /* until threads that wait for more work have gone to sleep */
 
 typedef struct result {
     double seconds, flops, nbytes;
@@ -76,6 +77,14 @@ static uint64_t times_in_a_sample(double seconds)
     return n < 1 ? 1 : n > 1e6 ? 1000000 : (uint64_t)n;
 }
 
+/* A sample of one of two in turn: once the other's threads sleep, and its own are awake and find caches as they leave them. */
+static an_status sample_in_turn(const subject *s, uint64_t times, double *seconds)
+{
+    (void)nanosleep(&SETTLE, NULL);
+    const an_status st = sample(s, times / 8 + 1, seconds);
+    return st ? st : sample(s, times, seconds);
+}
+
 /* Times the plan, copying as many bytes, and the other if there is one, in turn; medians over the rounds. */
 static an_status measure(const subject *ours, const subject *other, int threads, uint64_t repeats, result *r)
 {
@@ -85,10 +94,10 @@ static an_status measure(const subject *ours, const subject *other, int threads,
     if (!st && other) st = sample(other, 1, &first_other);
     if (!st && other) st = sample(other, 1, &first_other);
     for (uint64_t i = 0; i < repeats && !st; i++) {
-        st = sample(ours, times_in_a_sample(first), &a[i]);
+        st = (other ? sample_in_turn : sample)(ours, times_in_a_sample(first), &a[i]);
         copy[i] = bench_copy_rate((size_t)r->nbytes, threads);
         if (st || !other) continue;
-        st = sample(other, times_in_a_sample(first_other), &b[i]);
+        st = sample_in_turn(other, times_in_a_sample(first_other), &b[i]);
         ratio[i] = b[i] / a[i];
     }
     if (st) return st;

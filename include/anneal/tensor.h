@@ -77,7 +77,7 @@ AN_API an_tensor *an_triu(an_tensor *x, int64_t k);
 
 /* A symbolic dimension, min <= value <= max; the same name is the same symbol. A graph with symbolic shapes is compiled once for
  * all values; an_graph_bind gives them, or an_plan_bind for one plan. Values fit 32 bits, as some devices count so.
- * Errors: AN_UOP_NONE with AN_ERR_ARG if min < 0, max < min or max > 2^31 - 1, or the name has other bounds already. */
+ * Errors: AN_UOP_NONE with AN_ERR_ARG if min < 0, max < min or max > 2^31 - 1, the name has other bounds already, or begins with #. */
 AN_API an_uop an_symbol(an_graph *g, const char *name, int64_t min, int64_t max);
 /* The value of a symbol for what is computed, read, written and run in the graph from now on, but by plans that an_plan_bind gave
  * another. Errors: AN_ERR_ARG for an unknown name or a value outside its bounds. */

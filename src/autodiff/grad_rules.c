@@ -66,6 +66,13 @@ static bool is_repeated(const an_graph *g, an_uop x)
     return false;
 }
 
+/* x, which is 0 or NaN where g is 0: 0 there. (x is not left out where g is 0, or a second derivative would be lost.) */
+static an_uop unless_zero(an_graph *gr, an_uop g, an_uop x)
+{
+    const an_uop zero = an_const_like(gr, g, 0.0);
+    return an_select(gr, an_binary(gr, AN_OP_AND, an_binary(gr, AN_OP_CMPEQ, g, zero), an_binary(gr, AN_OP_CMPNE, x, x)), zero, x);
+}
+
 an_uop an_rule_grad_times(an_rewriter *rw, an_uop g, an_uop d, an_uop other)
 {
     an_graph *gr = rw->graph;
@@ -74,11 +81,7 @@ an_uop an_rule_grad_times(an_rewriter *rw, an_uop g, an_uop d, an_uop other)
     bool ok = true;
     if (is_repeated(gr, d) && is_repeated(gr, other)) return product;
     if (!an_grad_is_wild(rw, d, &ok)) return ok ? product : AN_UOP_NONE;
-    /* d*0 is 0 for finite d alone. */
-    const an_uop zero = an_const_like(gr, g, 0.0);
-    const an_uop infinite = an_binary(gr, AN_OP_CMPNE, an_binary(gr, AN_OP_MUL, d, zero), zero);
-    const an_uop masked = an_binary(gr, AN_OP_AND, an_binary(gr, AN_OP_CMPEQ, g, zero), infinite);
-    return an_select(gr, masked, zero, product);
+    return unless_zero(gr, g, product);
 }
 
 an_uop an_rule_grad_over(an_rewriter *rw, an_uop g, an_uop y)
@@ -87,12 +90,7 @@ an_uop an_rule_grad_over(an_rewriter *rw, an_uop g, an_uop y)
     const an_uop quotient = an_binary(gr, AN_OP_DIV, g, y);
     bool ok = true;
     if (an_uop_is_none(quotient) || an_grad_is_away(rw, y, &ok)) return quotient;
-    if (!ok) return AN_UOP_NONE;
-    const an_uop zero = an_const_like(gr, g, 0.0);
-    const an_uop nonzero =
-        an_binary(gr, AN_OP_OR, an_binary(gr, AN_OP_CMPLT, y, zero), an_binary(gr, AN_OP_CMPLT, zero, y));
-    const an_uop masked = an_binary(gr, AN_OP_AND, an_binary(gr, AN_OP_CMPEQ, g, zero), an_not(gr, nonzero));
-    return an_select(gr, masked, zero, quotient);
+    return ok ? unless_zero(gr, g, quotient) : AN_UOP_NONE;
 }
 
 /* --- shapes ------------------------------------------------------------------------------------ */

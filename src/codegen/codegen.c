@@ -18,11 +18,11 @@ static an_status run(an_graph *g, an_uop *sink, an_trace *trace, const char *nam
     return st;
 }
 
-static an_status linearize_and_verify(an_graph *g, an_uop sink, bool by_level, an_trace *trace, an_uop_vec *linear)
+static an_status linearize_and_verify(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_trace *trace, an_uop_vec *linear)
 {
     an_trace_pass_begin(trace, "linearize", g);
     an_status st = an_pass_linearize(g, sink, linear);
-    if (!st && by_level) st = an_linear_levels(g, linear);
+    if (!st && !opts->no_opt) st = opts->gpu.threads > 0 ? an_linear_levels(g, linear) : an_linear_prefetch(g, linear);
     an_trace_pass_end(trace);
     if (st) return st;
     an_trace_pass_begin(trace, "verify", g);
@@ -75,7 +75,7 @@ an_status an_codegen(an_graph *g, an_uop sink, const an_codegen_opts *opts, an_t
     if (!st && gpu && !opts->no_opt) st = run(g, &sink, trace, "quads", an_pass_quads);
     if (!st && gpu) st = run(g, &sink, trace, "global", an_pass_global);
     if (!st && !gpu && !opts->no_opt) st = run(g, &sink, trace, "thread", an_pass_thread);
-    if (!st) st = linearize_and_verify(g, sink, gpu && !opts->no_opt, trace, linear);
+    if (!st) st = linearize_and_verify(g, sink, opts, trace, linear);
     if (st) linear->len = len;
     return st;
 }

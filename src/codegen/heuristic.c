@@ -151,6 +151,15 @@ static bool may_tile(const tuner *t, an_uop range)
     return false;
 }
 
+/* Is a function by polynomials computed in each iteration of range r? Then there is no latency left to hide, and wider vectors would only
+ * take registers. */
+static bool is_dear_in(const tuner *t, size_t r)
+{
+    for (size_t i = 0; i < t->d.order.len; i++)
+        if (an_opt_is_dear(an_uop_op(t->g, t->d.order.data[i])) && an_rangeset_has(&t->d.deps[i], r)) return true;
+    return false;
+}
+
 /* Is there a reduction inside what varies with LOOP range r, that copies along another range would not serve? Then wide
  * vectors have to hide its latency. */
 static bool wants_width(const tuner *t, size_t r)
@@ -216,7 +225,7 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
             const an_rangeset inside = which == IN_REDUCTIONS ? long_reductions(t, r) : (an_rangeset){0};
             if (!is_contiguous(t, r, which, &inside, coef)) continue;
             if (which == ALL_LOADS && n < native) continue;
-            const bool wide = kind == AN_RANGE_REDUCE ? !may_tile(t, range) : wants_width(t, r);
+            const bool wide = kind == AN_RANGE_REDUCE ? !may_tile(t, range) && !is_dear_in(t, r) : wants_width(t, r);
             const int64_t lanes = choose_lanes(n, native, !wide ? 1 : kind == AN_RANGE_LOOP && is_light(t) ? 2 * WIDE : WIDE);
             /* A body like that of a random number is worth lanes, and one tail, but not tails of tails. */
             if (n % lanes && n < native && t->d.order.len > TAILS_MAX) continue;
@@ -338,6 +347,19 @@ static an_status tile(tuner *t)
     return st;
 }
 
+/* --- functions by polynomials ------------------------------------------------------------------ */
+
+static an_status keep(tuner *t)
+{
+    an_status st = an_tune_refresh(t);
+    for (size_t r = 0; r < t->d.ranges.len && !st && t->scratch_nbytes; r++) {
+        bool done = false;
+        if (an_tune_kind(t, r) != AN_RANGE_REDUCE || an_tune_bound(t, r) < AN_TUNE_LANES_MIN || !is_dear_in(t, r)) continue;
+        st = an_tune_apply(t, AN_OPT_KEEP, an_tune_id(t, r), t->scratch_nbytes, &done);
+    }
+    return st;
+}
+
 /* --- 4: short reductions ----------------------------------------------------------------------- */
 
 static an_status unroll(tuner *t)
@@ -377,6 +399,7 @@ an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
     an_status st = an_tune_product(&t, &is_product);
     bool is_turned = false;
     if (!st && !is_product) st = an_tune_turn(&t, &is_turned);
+    if (!st && !is_product && !is_turned) st = keep(&t);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_REDUCE, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, IN_REDUCTIONS);

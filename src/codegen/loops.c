@@ -250,6 +250,33 @@ done:
     return st;
 }
 
+/* level[position]: the most REDUCEs on a way down, where what is read of scratch is above what was stored there. To be called until it
+ * changes nothing: a store may come after the loads. */
+static bool find_levels(const an_dag *d, uint32_t *level)
+{
+    const an_graph *g = d->g;
+    bool changed = false;
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        const an_op op = an_uop_op(g, u);
+        uint32_t most = 0;
+        for (uint32_t s = 0; s < an_uop_nsrc(g, u); s++) {
+            const uint32_t below = level[an_dag_pos(d, an_uop_src(g, u, s))];
+            if (below > most) most = below;
+        }
+        if (op == AN_OP_REDUCE) most++;
+        const size_t ptr = op == AN_OP_STORE ? an_dag_pos(d, an_uop_src(g, u, 0)) : 0;
+        if (op == AN_OP_STORE && an_uop_op(g, an_uop_src(g, u, 0)) == AN_OP_LOCAL && most > level[ptr]) {
+            level[ptr] = most;
+            changed = true;
+        }
+        if (most <= level[i]) continue;
+        level[i] = most;
+        changed = true;
+    }
+    return changed;
+}
+
 /* Puts the loops of reductions into the tree of the stores' loops, outer reductions first. Stops at the first depth of
  * nesting where ranges had to be renamed: then *changed, and everything is to be placed again. */
 static an_status place_reduces(an_graph *g, an_uop *sink, an_loops *loops, bool *changed)
@@ -258,7 +285,7 @@ static an_status place_reduces(an_graph *g, an_uop *sink, an_loops *loops, bool 
     an_dag d = {0};
     group_vec groups = {0};
     rename_vec renames = {0};
-    uint32_t *level = NULL; /* by position: the most REDUCEs on a way down */
+    uint32_t *level = NULL;
     bool *placed = NULL;
     size_t waiting = 0, placed_now = 1;
     an_status st = an_dag_init(&d, g, sink, 1);
@@ -267,15 +294,8 @@ static an_status place_reduces(an_graph *g, an_uop *sink, an_loops *loops, bool 
     level = an_mem_zalloc(ctx, d.order.len * sizeof *level);
     placed = an_mem_zalloc(ctx, d.order.len * sizeof *placed);
     if (!level || !placed) goto done;
-    for (size_t i = 0; i < d.order.len; i++) {
-        const an_uop u = d.order.data[i];
-        const bool reduce = an_uop_op(g, u) == AN_OP_REDUCE;
-        for (uint32_t s = 0; s < an_uop_nsrc(g, u); s++) {
-            const uint32_t below = level[an_dag_pos(&d, an_uop_src(g, u, s))];
-            if (below > level[i]) level[i] = below;
-        }
-        if (reduce) level[i]++, waiting++;
-    }
+    while (find_levels(&d, level)) {}
+    for (size_t i = 0; i < d.order.len; i++) waiting += an_uop_op(g, d.order.data[i]) == AN_OP_REDUCE;
     uint32_t next_id = max_id(&d) + 1;
     while (waiting && !renames.len) {
         /* All that is ready now, before anything gets placed under it. */

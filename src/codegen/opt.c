@@ -250,7 +250,7 @@ static const char *refusal(const an_dag *d, size_t r, an_opt opt, int64_t n)
         return reads_what_it_writes(d, r, false) ? in_place : NULL;
     }
     if (n < 0) return "its bound is no constant";
-    if (opt.kind != AN_OPT_PACK && opt.kind != AN_OPT_GROUP && free_id(d, r) == 0) return no_room;
+    if (opt.kind != AN_OPT_PACK && opt.kind != AN_OPT_KEEP && opt.kind != AN_OPT_GROUP && free_id(d, r) == 0) return no_room;
     if (opt.amount < (opt.kind == AN_OPT_SPLIT ? 1 : 2)) return "there is nothing to cut";
     switch (opt.kind) {
     case AN_OPT_SPLIT: return opt.amount < n ? NULL : "there is no tail";
@@ -266,6 +266,7 @@ static const char *refusal(const an_dag *d, size_t r, an_opt opt, int64_t n)
         if (opt.amount > n) return "it has fewer elements";
         return !divides && reads_what_it_writes(d, r, true) ? in_place : NULL;
     case AN_OPT_PACK: return loop ? NULL : only_loops;
+    case AN_OPT_KEEP: return reduce ? NULL : only_reduces;
     case AN_OPT_ORDER:
     case AN_OPT_COUNT: break;
     }
@@ -290,6 +291,7 @@ an_status an_opt_apply(an_graph *g, an_uop *sink, an_opt opt, const char **why)
     case AN_OPT_PADTO: st = pad(&d, sink, r, n, opt.amount); break;
     case AN_OPT_SPLIT: st = split_tail(&d, sink, r, n, opt.amount); break;
     case AN_OPT_PACK: st = an_opt_pack(&d, sink, r, opt.amount, why); break;
+    case AN_OPT_KEEP: st = an_opt_keep(&d, sink, r, opt.amount, why); break;
     case AN_OPT_ORDER: st = reorder(&d, sink, r, range_of_id(&d, opt.amount)); break;
     case AN_OPT_COUNT: break;
     }

@@ -49,6 +49,16 @@ an_status an_opt_in_parts(an_dag *d, an_uop *sink, size_t r, const an_range_sub 
 
 /* PACK (pack.c), for range r of d, which is of the sink: as an_opt_apply. */
 an_status an_opt_pack(an_dag *d, an_uop *sink, size_t r, int64_t nbytes_max, const char **why);
+/* KEEP (keep.c), in the same way; and the functions that it is about. */
+bool an_opt_is_dear(an_op op);
+an_status an_opt_keep(an_dag *d, an_uop *sink, size_t r, int64_t nbytes_max, const char **why);
+
+/* What the two share. The loops outside range r that every store with what is at position i is in: false where they differ, one is
+ * no loop or there are more than AN_OPT_LOOPS_MAX. seen has room for d->order.len. */
+enum { AN_OPT_LOOPS_MAX = 12 };
+bool an_opt_outer_loops(const an_dag *d, an_uop sink, size_t i, size_t r, bool *seen, an_uop *out, uint32_t *n);
+/* Bytes of all scratch there is, and the number of the next one. */
+void an_opt_scratch_now(const an_dag *d, int64_t *nbytes, uint32_t *number);
 
 /* Applies a list; the sink stays where one fails. Errors: AN_ERR_ARG with a sentence that names the opt that does not apply
  * and why; those of an_opt_apply. */

@@ -41,7 +41,7 @@ static an_status legal_of_range(const an_dag *d, an_uop sink, size_t r, an_opt_k
     an_status st = AN_OK;
     for (size_t k = 0; kind == AN_OPT_ORDER && k < r && !st; k++) /* outwards only: each order is reached that way */
         st = try_opt(d->g, sink, (an_opt){kind, id, an_range_id(an_uop_arg(d->g, d->ranges.data[k]))}, out);
-    if (kind == AN_OPT_PACK && scratch) st = try_opt(d->g, sink, (an_opt){kind, id, scratch}, out);
+    if ((kind == AN_OPT_PACK || kind == AN_OPT_KEEP) && scratch) st = try_opt(d->g, sink, (an_opt){kind, id, scratch}, out);
     for (size_t k = 0; k < sizeof amounts[kind] / sizeof amounts[kind][0] && amounts[kind][k] && !st; k++) {
         const int64_t amount = amounts[kind][k];
         if (kind == AN_OPT_VECTOR && amount > lanes_max) continue;

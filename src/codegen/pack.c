@@ -11,7 +11,7 @@
 #include "codegen/opt.h"
 #include "codegen/pass.h"
 
-enum { RANGES_MAX = 12 };
+enum { RANGES_MAX = AN_OPT_LOOPS_MAX };
 
 typedef struct copy {
     size_t ranges[RANGES_MAX]; /* what the load varies with inside i, in the order of scratch; indices into dag.ranges */
@@ -115,8 +115,7 @@ static bool reaches(const an_dag *d, an_uop store, size_t target, bool *seen)
     return seen[an_dag_pos(d, store)];
 }
 
-/* The loops outside r that every store with what is at position i is in; false where they differ, or one is no loop. */
-static bool outer_loops(const an_dag *d, an_uop sink, size_t i, size_t r, bool *seen, an_uop *out, uint32_t *n)
+bool an_opt_outer_loops(const an_dag *d, an_uop sink, size_t i, size_t r, bool *seen, an_uop *out, uint32_t *n)
 {
     an_rangeset want = {0};
     bool any = false;
@@ -165,7 +164,7 @@ static an_status make_copy(const an_dag *d, an_uop what, const copy *c, an_uop l
     return an_uop_is_none(*fill) || an_uop_is_none(*read) ? AN_ERR_NOMEM : AN_OK;
 }
 
-static void scratch_now(const an_dag *d, int64_t *nbytes, uint32_t *number)
+void an_opt_scratch_now(const an_dag *d, int64_t *nbytes, uint32_t *number)
 {
     *nbytes = 0;
     *number = 0;
@@ -192,7 +191,7 @@ an_status an_opt_pack(an_dag *d, an_uop *sink, size_t r, int64_t nbytes_max, con
     bool copied = false, too_large = false;
     if (!seen || !flags) goto done;
     mark(d, r, flags);
-    scratch_now(d, &nbytes, &number);
+    an_opt_scratch_now(d, &nbytes, &number);
     for (size_t i = 0; i < d->order.len; i++) {
         const an_uop u = d->order.data[i];
         an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
@@ -200,7 +199,7 @@ an_status an_opt_pack(an_dag *d, an_uop *sink, size_t r, int64_t nbytes_max, con
         uint32_t nouter = 0;
         copy c;
         if (an_uop_is_none(v)) goto done;
-        if ((flags[i] & WANTED) && plan(d, i, r, &c) && outer_loops(d, *sink, i, r, seen, outer, &nouter)) {
+        if ((flags[i] & WANTED) && plan(d, i, r, &c) && an_opt_outer_loops(d, *sink, i, r, seen, outer, &nouter)) {
             const an_dtype dtype = an_uop_dtype(g, u);
             const int64_t room = (nbytes_max - nbytes) / (int64_t)an_dtype_nbytes(dtype);
             if (c.nelem > room || number == AN_LOCALS_MAX) {

@@ -38,6 +38,8 @@ an_status an_coalesce(an_graph *g, an_uop *sink, const an_strided *list, size_t 
 an_status an_pass_thread(an_graph *g, an_uop *sink);
 /* linearize.c: loops, accumulators, order. */
 an_status an_pass_linearize(an_graph *g, an_uop sink, an_uop_vec *linear);
+/* prefetch.c: of rows that are read more than once, in a list. */
+an_status an_linear_prefetch(an_graph *g, an_uop_vec *linear);
 
 /* Why a constructor gave no node. */
 static inline an_status an_cg_failed(const an_graph *g)

@@ -73,6 +73,10 @@ static void put_line(printer *p, an_uop u)
         put(p, an_uop_src(g, u, 2));
         put_gate(p, u, 3);
         break;
+    case AN_OP_PREFETCH:
+        an_str_put(p->out, "prefetch ");
+        put_access(p, u);
+        break;
     case AN_OP_ACC_SET:
         put(p, u);
         an_str_put(p->out, " = ");

@@ -64,6 +64,13 @@ static const char *check_memory(verifier *v, an_uop u)
     return NULL;
 }
 
+static const char *check_prefetch(verifier *v, an_uop u)
+{
+    if (an_uop_op(v->g, an_uop_src(v->g, u, 0)) != AN_OP_PARAM) return "its pointer is no param";
+    const an_uop index = an_uop_src(v->g, u, 1);
+    return is_index(v, index) && an_uop_lanes(v->g, index) == 1 ? NULL : "its index is no scalar index";
+}
+
 static const char *check_elementwise(verifier *v, an_uop u)
 {
     const an_graph *g = v->g;
@@ -200,6 +207,7 @@ static an_status step(verifier *v, an_uop u)
     case AN_OP_BARRIER: rule = check_leaf(v, u); break;
     case AN_OP_LOAD:
     case AN_OP_STORE: rule = check_memory(v, u); break;
+    case AN_OP_PREFETCH: rule = check_prefetch(v, u); break;
     case AN_OP_ACC:
     case AN_OP_ACC_SET:
     case AN_OP_ACC_GET: rule = check_acc(v, u); break;

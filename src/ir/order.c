@@ -1,6 +1,8 @@
 /* order.c - topological order, the order of operands, structural keys, copies between graphs. */
 #include "ir/graph.h"
 
+#include "base/idmap.h"
+
 an_status an_toposort(an_graph *g, const an_uop *roots, uint32_t n, an_uop_vec *out)
 {
     enum { NEW, OPEN, DONE };
@@ -161,4 +163,44 @@ done:
     an_vec_fini(dst->ctx, &stack);
     an_vec_fini(dst->ctx, &args);
     return result;
+}
+
+bool an_index_step(an_graph *g, an_uop index, an_uop range, int64_t *step)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_uop_vec order = {0};
+    an_idmap at = {0}; /* node -> 1 + position in steps */
+    typedef struct step_entry {
+        int64_t v;
+        bool known;
+    } step_entry;
+    AN_VEC(step_entry) steps = {0};
+    bool ok = an_toposort(g, &index, 1, &order) == AN_OK;
+    for (size_t i = 0; ok && i < order.len; i++) {
+        const an_uop u = order.data[i];
+        const an_op op = an_uop_op(g, u);
+        step_entry e = {an_uop_eq(u, range) ? 1 : 0, true}, src[3] = {{0, true}, {0, true}, {0, true}};
+        const uint32_t n = an_uop_nsrc(g, u);
+        bool varies = false;
+        for (uint32_t k = 0; k < n && op != AN_OP_RANGE; k++) {
+            const step_entry x = steps.data[an_idmap_get(&at, an_uop_src(g, u, k).id) - 1];
+            if (k < 3) src[k] = x;
+            varies = varies || !x.known || x.v != 0;
+        }
+        int64_t c = 0;
+        if (varies && op == AN_OP_ADD) {
+            e.known = src[0].known && src[1].known && !__builtin_add_overflow(src[0].v, src[1].v, &e.v);
+        } else if (varies && op == AN_OP_MUL && src[0].known && an_uop_int(g, an_uop_src(g, u, 1), &c)) {
+            e.known = !__builtin_mul_overflow(src[0].v, c, &e.v);
+        } else if (varies) {
+            e.known = false;
+        }
+        ok = an_vec_push(ctx, &steps, e) && an_idmap_set(&at, ctx, u.id, (uint32_t)steps.len);
+    }
+    const bool known = ok && steps.data[steps.len - 1].known;
+    if (known) *step = steps.data[steps.len - 1].v;
+    an_vec_fini(ctx, &order);
+    an_vec_fini(ctx, &steps);
+    an_idmap_fini(&at, ctx);
+    return known;
 }

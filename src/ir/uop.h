@@ -217,6 +217,8 @@ void an_shape_print(an_str *out, const an_graph *g, an_shape s); /* "(64, n, 10)
  * build order. Iterative. The array is the caller's: an_vec_fini. */
 typedef AN_VEC(an_uop) an_uop_vec;
 an_status an_toposort(an_graph *g, const an_uop *roots, uint32_t n, an_uop_vec *out);
+/* How much an index grows when range does by one, if that is one constant; else false, and when memory is out. */
+bool an_index_step(an_graph *g, an_uop index, an_uop range, int64_t *step);
 bool an_vec_has(const an_uop_vec *v, an_uop u);
 
 /* A total order that does not depend on build order: constants last, then op row, arg and contents. <0, 0 (same

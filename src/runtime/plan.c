@@ -287,7 +287,10 @@ an_status an_plan_build(an_graph *g, an_uop *uops, size_t n, an_trace *trace, an
     an_cost cost = an_cost_for(backend_of(p));
     cost.vector_nbytes = ((const an_device_base *)p->device)->gpu_threads ? 0 : ((const an_device_base *)p->device)->vector_nbytes;
     cost.scratch_nbytes = ((const an_device_base *)p->device)->scratch_nbytes;
-    cost.no_fuse = an_ctx_settings(ctx).no_fuse;
+    const an_settings settings = an_ctx_settings(ctx);
+    cost.no_fuse = settings.no_fuse;
+    if (settings.band_nbytes) cost.band_nbytes = (double)settings.band_nbytes;
+    if (settings.no_bands) cost.band_nbytes = 0;
     const uint32_t max_buffers = ((const an_device_base *)p->device)->max_buffers;
     if (max_buffers) cost.max_buffers = max_buffers < AN_KERNEL_PARAM_MAX ? max_buffers : AN_KERNEL_PARAM_MAX;
     bool found = false;
@@ -395,8 +398,11 @@ an_status an_plan_run(an_plan *p)
         const an_cached_kernel *k = p->kernels[c];
         int64_t vars[AN_KERNEL_VAR_MAX] = {0};
         an_launch launch = p->launches[c];
-        for (uint32_t v = 0; v < k->kernel.nvars && !st; v++)
-            st = an_plan_symbol(p, an_uop_name(k->graph, k->kernel.vars[v]), &vars[v]);
+        for (uint32_t v = 0; v < k->kernel.nvars && !st; v++) {
+            const char *name = an_uop_name(k->graph, k->kernel.vars[v]);
+            vars[v] = p->schedule.calls.data[c].band;
+            if (strcmp(name, AN_BAND) != 0) st = an_plan_symbol(p, name, &vars[v]);
+        }
         launch.vars = vars;
         const double t = profile ? an_clock() : 0;
         if (!st) st = backend->launch(k->program, &launch);

@@ -14,9 +14,9 @@ static const double NESTED_REDUCE_PENALTY = 4.0;
 
 an_cost an_cost_for(const an_backend *backend)
 {
-    an_cost c = {.bytes_per_ns = 12, .ops_per_ns = 32, .launch_ns = 1500, .max_buffers = 31, .max_nodes = 400, .cache_nbytes = 2e6};
+    an_cost c = {.bytes_per_ns = 12, .ops_per_ns = 32, .launch_ns = 1500, .max_buffers = 31, .max_nodes = 400, .cache_nbytes = 2e6, .band_nbytes = 2 << 20};
     if (backend && strcmp(backend->name, "webgpu") == 0)
-        c = (an_cost){.bytes_per_ns = 300, .ops_per_ns = 5000, .launch_ns = 5000, .max_buffers = 8, .max_nodes = 400};
+        c = (an_cost){.bytes_per_ns = 300, .ops_per_ns = 5000, .launch_ns = 5000, .max_buffers = 8, .max_nodes = 400, .band_nbytes = 32 << 20};
     return c;
 }
 

@@ -31,47 +31,6 @@ static bool const_size(const an_sched *s, an_uop range, int64_t *n)
     return an_uop_int(s->g, an_uop_src(s->g, range, 0), n) && *n > 0;
 }
 
-/* How much an index grows with range, if that is one constant. */
-static bool step_of(an_sched *s, an_uop index, an_uop range, int64_t *step)
-{
-    an_graph *g = s->g;
-    an_uop_vec order = {0};
-    an_idmap at = {0}; /* node -> 1 + position in steps */
-    typedef struct step_entry {
-        int64_t v;
-        bool known;
-    } step_entry;
-    AN_VEC(step_entry) steps = {0};
-    bool ok = an_toposort(g, &index, 1, &order) == AN_OK;
-    for (size_t i = 0; ok && i < order.len; i++) {
-        const an_uop u = order.data[i];
-        const an_op op = an_uop_op(g, u);
-        step_entry e = {an_uop_eq(u, range) ? 1 : 0, true}, src[3] = {{0, true}, {0, true}, {0, true}};
-        const uint32_t n = an_uop_nsrc(g, u);
-        bool varies = false;
-        for (uint32_t k = 0; k < n && op != AN_OP_RANGE; k++) {
-            const step_entry x = steps.data[an_idmap_get(&at, an_uop_src(g, u, k).id) - 1];
-            if (k < 3) src[k] = x;
-            varies = varies || !x.known || x.v != 0;
-        }
-        int64_t c = 0;
-        if (varies && op == AN_OP_ADD) {
-            e.known = src[0].known && src[1].known && !__builtin_add_overflow(src[0].v, src[1].v, &e.v);
-        } else if (varies && op == AN_OP_MUL && src[0].known && an_uop_int(g, an_uop_src(g, u, 1), &c)) {
-            e.known = !__builtin_mul_overflow(src[0].v, c, &e.v);
-        } else if (varies) {
-            e.known = false;
-        }
-        ok = an_vec_push(s->ctx, &steps, e) && an_idmap_set(&at, s->ctx, u.id, (uint32_t)steps.len);
-    }
-    const bool known = ok && steps.data[steps.len - 1].known;
-    if (known) *step = steps.data[steps.len - 1].v;
-    an_vec_fini(s->ctx, &order);
-    an_vec_fini(s->ctx, &steps);
-    an_idmap_fini(&at, s->ctx);
-    return known;
-}
-
 /* The loop that every store walks with stride 1, or none. Every store must depend on every loop: they share one nest. */
 static an_uop innermost(an_sched *s, const an_kern *kern)
 {
@@ -83,7 +42,7 @@ static an_uop innermost(an_sched *s, const an_kern *kern)
             int64_t step = 0;
             an_uop_vec below = {0};
             all = an_uop_nsrc(s->g, st) == 3 && an_ranges_below(s, an_uop_src(s->g, st, 1), &below) &&
-                  step_of(s, an_uop_src(s->g, st, 1), kern->loops.data[l], &step) && step == 1;
+                  an_index_step(s->g, an_uop_src(s->g, st, 1), kern->loops.data[l], &step) && step == 1;
             for (size_t k = 0; k < kern->loops.len && all; k++) all = an_vec_has(&below, kern->loops.data[k]);
             an_vec_fini(s->ctx, &below);
         }
@@ -217,8 +176,8 @@ static an_status find_operands(an_sched *s, const product *p, int64_t panel, pac
         const bool column = an_uop_eq(range, p->j);
         const double reuse = column ? p->nothers : p->nothers / (double)n * (double)p->nj;
         const double nbytes = (double)p->nk * (double)n * (double)an_dtype_nbytes(an_uop_dtype(s->g, load));
-        const bool straight = step_of(s, an_uop_src(s->g, load, 1), p->k, &along_k) && along_k == 1;
-        const bool plain = step_of(s, an_uop_src(s->g, load, 1), range, &along) && along == 1;
+        const bool straight = an_index_step(s->g, an_uop_src(s->g, load, 1), p->k, &along_k) && along_k == 1;
+        const bool plain = an_index_step(s->g, an_uop_src(s->g, load, 1), range, &along) && along == 1;
         if (!column && straight) continue; /* rows are read as they lie */
         if (column && n < panel) continue;
         if (!worth_packing(s, nbytes, reuse, !plain)) continue;

@@ -4,7 +4,7 @@
  *   node       u8 op, dtype, lanes; u16 sources, tag; u64 arg; u32 a source (an earlier node). Of a VAR the arg is the length of its
  *              name, which follows
  *   temporary  u8 dtype, rank; u32 a dim (a node)
- *   call       u32 sink (a node); name and reason (u16 length, text); u8 phase; u32 buffers; f64 flops, bytes read and written;
+ *   call       u32 sink (a node); name and reason (u16 length, text); u8 phase; u32 band, buffers; f64 flops, bytes read and written;
  *              a buffer: u32 (2 i: the i-th external, 2 i + 1: the i-th temporary), u8 read | written << 1
  *   output     u32 a buffer
  *
@@ -112,6 +112,7 @@ an_status an_schedule_save(an_graph *g, const an_schedule *s, const an_uop *exte
         put_text(&w, call->name, 2);
         put_text(&w, call->reason, 2);
         put(&w, (uint64_t)call->phase, 1);
+        put(&w, call->band, 4);
         put(&w, call->nbuffers, 4);
         put_f64(&w, call->flops);
         put_f64(&w, call->nbytes_read);
@@ -235,6 +236,7 @@ static an_status get_call(reader *r, an_schedule *out)
     if (!r->bad && (!c.name || !c.reason)) return AN_ERR_NOMEM;
     const uint64_t phase = get(r, 1);
     c.phase = (an_phase)phase;
+    c.band = (uint32_t)get(r, 4);
     c.nbuffers = (uint32_t)get(r, 4);
     c.flops = get_f64(r);
     c.nbytes_read = get_f64(r);

@@ -107,6 +107,12 @@ bool an_sched_in_reduce(an_sched *s, an_uop tuple);
 double an_numel(an_sched *s, an_shape shape);
 double an_op_weight(an_op op);
 
+/* A launch: of a kernel, for the band of that number where it runs over bands. */
+typedef struct an_entry {
+    uint32_t kernel, band;
+} an_entry;
+typedef AN_VEC(an_entry) an_entry_vec;
+
 /* --- the passes, in order ---------------------------------------------------------------------- */
 an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots); /* fuse.c: kernels and contexts */
 void an_kern_fini(an_sched *s, an_kern *k);
@@ -115,7 +121,9 @@ an_status an_sched_collapse(an_sched *s);                                 /* col
 an_status an_sched_merge(an_sched *s);                                    /* merge.c: kernels with several outputs */
 an_status an_sched_pack(an_sched *s);                                     /* pack.c: operands of products in panels */
 an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n);       /* order.c: launch order */
-an_status an_sched_split(an_sched *s, const uint32_t *order, size_t n, an_schedule *out); /* split.c: slots, names */
+/* bands.c: what is large and short-lived, a band of rows at a time; kernels it runs over bands are in *out once a band. */
+an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_vec *out);
+an_status an_sched_split(an_sched *s, const an_entry_vec *order, an_schedule *out); /* split.c: slots, names */
 
 /* --- deps.c ------------------------------------------------------------------------------------ */
 typedef struct an_edge {
@@ -135,5 +143,35 @@ bool an_kern_refresh(an_sched *s, an_kern *k);
 double an_stores_ops(an_sched *s, const an_uop_vec *stores, bool reduce_only);
 /* The BUFFER below a pointer (through ASSIGNs). */
 an_uop an_ptr_base(const an_graph *g, an_uop ptr);
+
+/* --- band_kernel.c: a kernel over a band of rows ------------------------------------------------ */
+/* A buffer of n rows, step elements from one to the next, and what holds one band of them (none: not made yet). */
+typedef struct an_rows {
+    an_uop whole, band;
+    int64_t step;
+} an_rows;
+
+typedef struct an_band {
+    an_uop range;       /* the kernel's range over the rows: a loop, or a reduction's */
+    int64_t n, size;    /* rows in all, and of the band */
+    an_uop base;        /* the row at which it begins */
+    bool is_first;      /* sums over rows begin with it; later bands add to them */
+    bool only_held;     /* of the stores only those into held buffers */
+    const an_rows *held; /* buffers of which there is one band at a time */
+    size_t nheld;
+    const an_uop *sums; /* a reduction over the rows: where each store's sum goes; none: where the store went */
+    const char *reason;
+} an_band;
+
+/* Is index a sum of step * range and of what names no row: n rows of step elements, and any number of such blocks? */
+bool an_index_has_rows(an_sched *s, an_uop index, an_uop range, int64_t n, int64_t step);
+/* The sum over range in the value of a store, where that is all that depends on range; else none. */
+an_uop an_store_sum(an_sched *s, an_uop store, an_uop range);
+/* The loops that u depends on. */
+bool an_loops_below(an_sched *s, const an_kern *k, an_uop u, an_uop_vec *out);
+/* Kernel k over a band: a new one. */
+an_status an_band_kernel(an_sched *s, uint32_t k, const an_band *band, uint32_t *out);
+/* What is left of k when sums have been made: its stores with each sum (by store; none: the store is done) loaded. */
+an_status an_band_end(an_sched *s, uint32_t k, an_uop range, const an_uop *sums, const char *reason, uint32_t *out);
 
 #endif

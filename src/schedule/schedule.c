@@ -76,7 +76,8 @@ an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, cons
     an_sched s = {.g = g, .ctx = an_graph_ctx(g), .cost = cost, .trace = trace};
     const size_t failures = an_mem_failures(s.ctx);
     uint32_t *order = NULL;
-    size_t n = 0;
+    size_t n = 0, norder = 0;
+    an_entry_vec entries = {0};
     const an_status before = an_ctx_status(s.ctx);
     *out = (an_schedule){0};
     an_bounds_memo_init(&s.bounds, g);
@@ -113,15 +114,22 @@ an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, cons
     an_trace_pass_end(trace);
     if (st) goto done;
 
-    an_trace_pass_begin(trace, "order and split", g);
+    an_trace_pass_begin(trace, "order and bands", g);
     st = an_sched_order(&s, &order, &n);
-    if (!st) st = whole(&s, failures, an_sched_split(&s, order, n, out));
+    norder = s.kernels.len;
+    if (!st) st = whole(&s, failures, an_sched_bands(&s, order, n, &entries));
+    an_trace_pass_end(trace);
+    if (st) goto done;
+
+    an_trace_pass_begin(trace, "split", g);
+    st = whole(&s, failures, an_sched_split(&s, &entries, out));
     an_trace_pass_end(trace);
     if (!st) st = find_outputs(&s, roots, nroots, &out->outputs);
     /* The cost model guesses on when memory is out; the call does not. */
     if (!st && before == AN_OK) st = an_ctx_status(s.ctx);
 done:
-    an_mem_free(s.ctx, order, s.kernels.len * sizeof *order);
+    an_mem_free(s.ctx, order, norder * sizeof *order);
+    an_vec_fini(s.ctx, &entries);
     sched_fini(&s);
     return st;
 }

@@ -20,10 +20,14 @@ typedef struct an_cost {
     uint32_t vector_nbytes; /* of the device; 0: no panels are made */
     uint32_t scratch_nbytes; /* of the device; 0: codegen makes no copies of its own */
     double cache_nbytes;    /* of one core */
+    double band_nbytes;     /* of a band of what is large (bands.c); 0: there are no bands */
     bool no_fuse;         /* the unfused twin: every reduction and every elementwise node has its own kernel */
 } an_cost;
 
 an_cost an_cost_for(const an_backend *backend);
+
+/* The number of a band, as a symbol: no name that a user can give. */
+#define AN_BAND "#band"
 
 /* One launch. sink is in the schedule's graph and equal (the same id) for equal kernels. */
 typedef struct an_call {
@@ -34,6 +38,7 @@ typedef struct an_call {
     an_uop buffers[AN_KERNEL_PARAM_MAX]; /* BUFFER nodes, by slot */
     bool is_read[AN_KERNEL_PARAM_MAX], is_written[AN_KERNEL_PARAM_MAX];
     uint32_t nbuffers;
+    uint32_t band;      /* the value of the VAR of that name, AN_BAND, where the kernel has it */
     double flops, nbytes_read, nbytes_written;
 } an_call;
 

@@ -112,13 +112,24 @@ done:
     return st;
 }
 
-an_status an_sched_split(an_sched *s, const uint32_t *order, size_t n, an_schedule *out)
+an_status an_sched_split(an_sched *s, const an_entry_vec *order, an_schedule *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!an_vec_reserve(s->ctx, &out->calls, 1)) return AN_ERR_NOMEM;
-        const an_status st = split_one(s, &s->kernels.data[order[i]], &out->calls.data[out->calls.len]);
-        if (st) return st;
+    an_idmap first = {0}; /* kernel -> 1 + its first call */
+    an_status st = AN_OK;
+    for (size_t i = 0; i < order->len && !st; i++) {
+        const an_entry e = order->data[i];
+        const uint32_t known = an_idmap_get(&first, e.kernel);
+        st = an_vec_reserve(s->ctx, &out->calls, 1) && (known || an_idmap_set(&first, s->ctx, e.kernel, (uint32_t)i + 1)) ? AN_OK : AN_ERR_NOMEM;
+        if (st) break;
+        an_call *call = &out->calls.data[i];
+        if (known)
+            *call = out->calls.data[known - 1];
+        else
+            st = split_one(s, &s->kernels.data[e.kernel], call);
+        if (st) break;
+        call->band = e.band;
         out->calls.len++;
     }
-    return AN_OK;
+    an_idmap_fini(&first, s->ctx);
+    return st;
 }

@@ -229,6 +229,10 @@ an_uop an_symbol(an_graph *g, const char *name, int64_t min, int64_t max)
         an_tensor_fail(g, AN_ERR_ARG, "%s: a symbol needs a name", __func__);
         return AN_UOP_NONE;
     }
+    if (name[0] == '#') {
+        an_tensor_fail(g, AN_ERR_ARG, "%s: a name that begins with # is the library's own", __func__);
+        return AN_UOP_NONE;
+    }
     if (min < 0 || max < min || max > INT32_MAX) {
         an_tensor_fail(g, AN_ERR_ARG, "%s: %s from %lld to %lld: a dimension is 0 or more, max at least min, and at most 2147483647",
                        __func__, name, (long long)min, (long long)max);

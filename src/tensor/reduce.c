@@ -242,7 +242,7 @@ an_tensor *an_softmax(an_tensor *x, int axis)
     const an_dtype d = an_tensor_dtype(x);
     x = an_cast(x, an_dtype_accumulate(d));
     an_tensor *e = an_exp(an_sub(x, greatest(x, 1u << at)));
-    return an_cast(an_div(e, reduce(AN_OP_ADD, e, 1u << at, true)), d);
+    return an_cast(an_mul(e, an_reciprocal(reduce(AN_OP_ADD, e, 1u << at, true))), d); /* the sum is at least 1 */
 }
 
 an_tensor *an_log_softmax(an_tensor *x, int axis)

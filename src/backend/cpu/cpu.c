@@ -1,12 +1,17 @@
 /* cpu.c - the CPU as a device: kernels become machine code when they are compiled, a launch is a call. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* madvise */
+#endif
 #include "backend/backends.h"
 #include "backend/cpu/pool.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
     ALIGNMENT = 64, /* of a buffer: a cache line, and the widest vector */
+    PAGE = 2 << 20, /* of buffers at least as large, where the system has such pages: walking a column of a matrix needs one for each row */
     THREADS_MAX = 1024,
     WAKE_NS = 20000, /* of work that pays for waking a thread */
     SCRATCH_NBYTES = 1 << 20 /* on the stack of each thread */
@@ -94,19 +99,24 @@ static an_status buffer_create(an_device *dev, size_t nbytes, an_buffer **out)
     cpu_buffer *b = an_mem_zalloc(ctx, sizeof *b);
     if (!b) return AN_ERR_NOMEM;
     b->base = (an_buffer_base){dev, nbytes};
+    const size_t alignment = nbytes >= PAGE ? PAGE : ALIGNMENT;
     an_status st = AN_OK;
-    if (!an_size_add(nbytes, ALIGNMENT, &b->block_nbytes))
+    if (!an_size_add(nbytes, alignment, &b->block_nbytes))
         st = an_fail(ctx, AN_ERR_NOMEM, "cpu: a buffer of %zu bytes is more than memory can hold", nbytes);
     if (!st) {
-        b->block = an_mem_zalloc(ctx, b->block_nbytes);
+        b->block = an_mem_alloc(ctx, b->block_nbytes);
         if (!b->block) st = AN_ERR_NOMEM;
     }
     if (st) {
         an_mem_free(ctx, b, sizeof *b);
         return st;
     }
-    const size_t past = (uintptr_t)b->block % ALIGNMENT;
-    b->data = (unsigned char *)b->block + (past ? ALIGNMENT - past : 0);
+    const size_t past = (uintptr_t)b->block % alignment;
+    b->data = (unsigned char *)b->block + (past ? alignment - past : 0);
+#ifdef MADV_HUGEPAGE
+    if (alignment == PAGE) (void)madvise(b->data, nbytes - nbytes % PAGE, MADV_HUGEPAGE); /* before it is touched; a no is no harm */
+#endif
+    memset(b->data, 0, nbytes);
     *out = (an_buffer *)b;
     return AN_OK;
 }

@@ -1,6 +1,7 @@
 /* flow.c - loops, and what crosses lanes. */
 #include "backend/cpu/emit.h"
 
+#include <llvm-c/DebugInfo.h>
 #include <stdio.h>
 
 LLVMValueRef cpu_alloca(cpu_emit *e, LLVMTypeRef type)
@@ -30,7 +31,8 @@ an_status cpu_emit_range(cpu_emit *e, an_uop u)
     LLVMBuilderRef b = e->b;
     const LLVMTypeRef i64 = LLVMInt64TypeInContext(e->llvm);
     const LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
-    cpu_loop l = {.bound = cpu_value(e, an_uop_src(e->g, u, 0)),
+    cpu_loop l = {.range = u,
+                  .bound = cpu_value(e, an_uop_src(e->g, u, 0)),
                   .body = LLVMAppendBasicBlockInContext(e->llvm, e->fn, "loop"),
                   .exit = LLVMAppendBasicBlockInContext(e->llvm, e->fn, "exit")};
     LLVMValueRef first = LLVMConstInt(i64, 0, false);
@@ -54,13 +56,27 @@ an_status cpu_emit_range(cpu_emit *e, an_uop u)
     return cpu_set_value(e, u, l.counter) ? AN_OK : AN_ERR_NOMEM;
 }
 
+/* Code of a loop that ends in this branch begins at a cache line. */
+static void align_loop(const cpu_emit *e, LLVMValueRef branch)
+{
+    static const char name[] = "llvm.loop.align", kind[] = "llvm.loop";
+    const LLVMTypeRef i32 = LLVMInt32TypeInContext(e->llvm);
+    LLVMMetadataRef pair[2] = {LLVMMDStringInContext2(e->llvm, name, sizeof name - 1), LLVMValueAsMetadata(LLVMConstInt(i32, 64, false))};
+    LLVMMetadataRef own = LLVMTemporaryMDNode(e->llvm, NULL, 0); /* the first of the list is the list itself */
+    LLVMMetadataRef list[2] = {own, LLVMMDNodeInContext2(e->llvm, pair, 2)};
+    const LLVMMetadataRef node = LLVMMDNodeInContext2(e->llvm, list, 2);
+    LLVMMetadataReplaceAllUsesWith(own, node);
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->llvm, kind, sizeof kind - 1), LLVMMetadataAsValue(e->llvm, node));
+}
+
 an_status cpu_emit_end(cpu_emit *e)
 {
     const cpu_loop l = e->loops.data[--e->loops.len];
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
     LLVMValueRef next = LLVMBuildNSWAdd(e->b, l.counter, LLVMConstInt(LLVMTypeOf(l.counter), 1, false), "");
     LLVMAddIncoming(l.counter, &next, &here, 1);
-    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l.bound, ""), l.body, l.exit);
+    const LLVMValueRef branch = LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, l.bound, ""), l.body, l.exit);
+    if (here == l.body) align_loop(e, branch);
     LLVMPositionBuilderAtEnd(e->b, l.exit);
     return AN_OK;
 }

@@ -158,6 +158,7 @@ static an_status emit_one(cpu_emit *e, an_uop u)
     switch (an_uop_op(e->g, u)) {
     case AN_OP_LOAD: return cpu_emit_load(e, u);
     case AN_OP_STORE: return cpu_emit_store(e, u);
+    case AN_OP_PREFETCH: cpu_emit_prefetch(e, u); return AN_OK;
     case AN_OP_RANGE: return cpu_emit_range(e, u);
     case AN_OP_END: return cpu_emit_end(e);
     case AN_OP_ACC_SET: {

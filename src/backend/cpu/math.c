@@ -58,18 +58,38 @@ static V power(const cpu_emit *e, V n)
     return LLVMBuildBitCast(e->b, bits, cpu_f32_type(e, i32), "");
 }
 
-/* 2^x = 2^n 2^f, |f| <= 1/2. 2^n goes in as two factors, so that a result below the normal numbers is rounded once. */
-V cpu_exp2(const cpu_emit *e, V x)
+/* x = n + f, |f| <= 1/2: n as bits, from which ROUND_BITS are to be taken, and 2^f. Adding 1.5 * 2^23 leaves n in the low bits. Of NaN n is
+ * nonsense, but 2^f is NaN. */
+enum { ROUND_BITS = 0x4b400000 };
+
+static V exp2_parts(const cpu_emit *e, V x, V *bits)
 {
     static const double c[] = {0.00015329264, 0.00133909693, 0.00961849932, 0.0555035956, 0.240226477, 0.693147182, 1.0};
-    const T i32 = cpu_int_type(e, 32, LLVMTypeOf(x));
-    V t = select(e, is(e, LLVMRealOGT, x, -160.0), x, real(x, -160.0)); /* NaN too, for now: conversion needs a number */
-    t = select(e, is(e, LLVMRealOLT, t, 130.0), t, real(x, 130.0));
-    const V n = cpu_unary(e, "llvm.rint", t), p = POLY(e, sub(e, t, n), c);
-    const V i = LLVMBuildFPToSI(e->b, n, i32, "");
-    const V half = LLVMBuildAShr(e->b, i, cpu_int(i32, 1), "");
-    const V y = mul(e, mul(e, p, power(e, half)), power(e, LLVMBuildSub(e->b, i, half, "")));
-    return select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, y);
+    const double round = 0x1.8p23;
+    const V n = add(e, x, real(x, round));
+    *bits = LLVMBuildBitCast(e->b, n, cpu_int_type(e, 32, LLVMTypeOf(x)), "");
+    return POLY(e, sub(e, x, sub(e, n, real(x, round))), c);
+}
+
+/* 2^n goes in as two factors, so that a result below the normal numbers is rounded once. */
+V cpu_exp2(const cpu_emit *e, V x)
+{
+    V n = NULL;
+    V t = select(e, is(e, LLVMRealOLT, x, -160.0), real(x, -160.0), x);
+    t = select(e, is(e, LLVMRealOGT, t, 130.0), real(x, 130.0), t);
+    const V p = exp2_parts(e, t, &n);
+    const T i32 = LLVMTypeOf(n);
+    n = LLVMBuildSub(e->b, n, cpu_int(i32, ROUND_BITS), "");
+    const V half = LLVMBuildAShr(e->b, n, cpu_int(i32, 1), "");
+    return mul(e, mul(e, p, power(e, half)), power(e, LLVMBuildSub(e->b, n, half, "")));
+}
+
+/* The same where -125 <= x <= 126, or NaN: all is normal. */
+static V exp2_normal(const cpu_emit *e, V x)
+{
+    V n = NULL;
+    const V p = exp2_parts(e, x, &n);
+    return mul(e, p, power(e, LLVMBuildSub(e->b, n, cpu_int(LLVMTypeOf(n), ROUND_BITS), "")));
 }
 
 /* x = 2^n m, sqrt(1/2) <= m < sqrt(2), f = m - 1: n + f log2(e) + f^2 Q(f), the small parts first. */
@@ -147,7 +167,7 @@ V cpu_erf(const cpu_emit *e, V x)
     const V t = cpu_unary(e, "llvm.fabs", x);
     const V near = cpu_fma(e, x, POLY(e, mul(e, x, x), small), x);
     const V clamped = select(e, is(e, LLVMRealOLT, t, 4.0), t, real(x, 4.0));
-    const V far = sub(e, real(x, 1.0), cpu_exp2(e, POLY(e, clamped, large)));
+    const V far = sub(e, real(x, 1.0), exp2_normal(e, POLY(e, clamped, large))); /* Q(4) is about -26 */
     T type = LLVMTypeOf(x);
     V args[2] = {far, x};
     const V signed_far = cpu_intrinsic(e, "llvm.copysign", &type, 1, args, 2);

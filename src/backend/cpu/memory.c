@@ -88,7 +88,11 @@ static LLVMValueRef load(const cpu_emit *e, const place *p)
 
 an_status cpu_emit_load(cpu_emit *e, an_uop u)
 {
+    const an_uop index = an_uop_src(e->g, u, 1);
     const place p = place_of(e, u, 2);
+    const an_uop first = an_uop_op(e->g, index) == AN_OP_RAMP ? an_uop_src(e->g, index, 0) : index;
+    const an_status st = p.scattered ? AN_OK : cpu_ask_ahead(e, an_uop_src(e->g, u, 0), first, p.at);
+    if (st) return st;
     return cpu_set_value(e, u, cpu_from_bits(e, p.dtype, load(e, &p))) ? AN_OK : AN_ERR_NOMEM;
 }
 
@@ -122,4 +126,16 @@ an_status cpu_emit_store(cpu_emit *e, an_uop u)
         store_plain(e, &p, v);
     }
     return AN_OK;
+}
+
+/* The address may lie past the end: it is computed without inbounds. */
+void cpu_emit_prefetch(const cpu_emit *e, an_uop u)
+{
+    const LLVMTypeRef elem = cpu_elem(cpu_mem_type(e, an_uop_dtype(e->g, an_uop_src(e->g, u, 0)), 1));
+    LLVMValueRef index = cpu_value(e, an_uop_src(e->g, u, 1));
+    const LLVMValueRef at = LLVMBuildGEP2(e->b, elem, cpu_value(e, an_uop_src(e->g, u, 0)), &index, 1, "");
+    enum { READ = 0, ALL_LEVELS = 3, DATA = 1 };
+    LLVMTypeRef type = pointer_type(e, 1);
+    LLVMValueRef args[4] = {at, i32_const(e, READ), i32_const(e, ALL_LEVELS), i32_const(e, DATA)};
+    cpu_intrinsic(e, "llvm.prefetch", &type, 1, args, 4);
 }

@@ -64,7 +64,7 @@ static an_status decode_one(decoder *d, an_uop u)
                       .lanes = (uint8_t)an_uop_lanes(g, u),
                       .src = {0, INTERP_NO_GATE, INTERP_NO_GATE},
                       .nsrc = nsrc};
-    if (op == AN_OP_PARAM) return AN_OK;
+    if (op == AN_OP_PARAM || op == AN_OP_PREFETCH) return AN_OK;
     if (op == AN_OP_LOCAL) {
         const uint32_t number = (uint32_t)(an_uop_arg(g, u) >> 32);
         d->p->params[AN_KERNEL_PARAM_MAX + number].dtype = an_uop_dtype(g, u);
