@@ -39,8 +39,17 @@ forward("softmax", lambda x: jax.nn.softmax(x, -1), x)
 forward("layernorm", layer_norm, x, array(cases.COLS), array(cases.COLS))
 forward("reduce", lambda x: x.sum(0), x)
 c = cases.CONV
-forward("conv", lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME"),
-        array(c["images"], c["channels"], c["size"], c["size"]), array(c["channels"], c["channels"], 3, 3))
+images = array(c["images"], c["channels"], c["size"], c["size"])
+weight = array(c["channels"], c["channels"], 3, 3)
+
+
+def conv(x, w):
+    return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")
+
+
+forward("conv", conv, images, weight)
+forward("conv-input", lambda u, w: jax.vjp(lambda x: conv(x, w), jnp.zeros_like(u))[1](u)[0], images, weight)
+forward("conv-weight", lambda x, u: jax.vjp(lambda w: conv(x, w), jnp.zeros_like(weight))[1](u)[0], images, images)
 a = cases.ATTENTION
 forward("attention", lambda q, k, v: jax.nn.softmax(q @ k.transpose(0, 2, 1) * 0.125, -1) @ v,
         *[array(a["heads"], a["positions"], a["features"]) for _ in range(3)])

@@ -30,8 +30,10 @@ forward("softmax", lambda x: torch.softmax(x, -1), x)
 forward("layernorm", lambda x, w, b: F.layer_norm(x, (cases.COLS,), w, b), x, tensor(cases.COLS), tensor(cases.COLS))
 forward("reduce", lambda x: x.sum(0), x)
 c = cases.CONV
-forward("conv", lambda x, w: F.conv2d(x, w, padding=1), tensor(c["images"], c["channels"], c["size"], c["size"]),
-        tensor(c["channels"], c["channels"], 3, 3))
+images, weight = tensor(c["images"], c["channels"], c["size"], c["size"]), tensor(c["channels"], c["channels"], 3, 3)
+forward("conv", lambda x, w: F.conv2d(x, w, padding=1), images, weight)
+forward("conv-input", lambda u, w: nn.grad.conv2d_input(u.shape, w, u, padding=1), images, weight)
+forward("conv-weight", lambda x, u: nn.grad.conv2d_weight(x, weight.shape, u, padding=1), images, images)
 a = cases.ATTENTION
 forward("attention", lambda q, k, v: torch.softmax(q @ k.transpose(1, 2) * 0.125, -1) @ v,
         *[tensor(a["heads"], a["positions"], a["features"]) for _ in range(3)])

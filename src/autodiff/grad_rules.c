@@ -2,11 +2,9 @@
  * rule is in grad_prod.c. */
 #include "autodiff/grad_rules.h"
 
-#include <math.h>
-
 void an_grad_memo_fini(an_grad_memo *memo, an_ctx *ctx)
 {
-    an_idmap_fini(&memo->wild, ctx);
+    an_idmap_fini(&memo->facts, ctx);
     an_vec_fini(ctx, &memo->stack);
 }
 
@@ -60,69 +58,12 @@ bool an_rule_grad_reduces_mul(an_rewriter *rw, an_uop n)
 
 /* --- a zero cotangent wins over an infinite derivative ------------------------------------------- */
 
-/* x without the movement around it; *broadcast: an expand was among it. */
-static an_uop unmoved(const an_graph *g, an_uop x, bool *broadcast)
+/* x is repeated along some axis, whatever moved it then. */
+static bool is_repeated(const an_graph *g, an_uop x)
 {
-    *broadcast = false;
     for (; an_op_has(an_uop_op(g, x), AN_TRAIT_MOVE); x = an_uop_src(g, x, 0))
-        if (an_uop_op(g, x) == AN_OP_EXPAND) *broadcast = true;
-    return x;
-}
-
-/* Does x divide without ever giving an infinity: a constant other than 0? */
-static bool is_safe_divisor(const an_graph *g, an_uop x)
-{
-    bool broadcast = false;
-    x = unmoved(g, x, &broadcast);
-    if (!an_uop_is_const(g, x)) return false;
-    const double v = an_uop_const_value(g, x).f;
-    return isfinite(v) && v != 0.0;
-}
-
-/* Can op itself make an infinity or NaN out of finite values? Overflow of sums and products does not count. */
-static bool makes_wild(const an_graph *g, an_uop u)
-{
-    switch (an_uop_op(g, u)) {
-    case AN_OP_SQRT:
-    case AN_OP_EXP2:
-    case AN_OP_LOG2: return true;
-    case AN_OP_DIV: return !is_safe_divisor(g, an_uop_src(g, u, 1));
-    case AN_OP_CONST: return !isfinite(an_uop_const_value(g, u).f);
-    default: return false;
-    }
-}
-
-/* May u be infinite or NaN though every buffer below it is finite? *ok is false when memory ran out. */
-static bool is_wild(an_rewriter *rw, an_uop root, bool *ok)
-{
-    enum { TAME = 1, WILD = 2 };
-    an_grad_memo *memo = rw->user;
-    const an_graph *g = rw->graph;
-    an_ctx *ctx = an_graph_ctx(g);
-    memo->stack.len = 0;
-    *ok = an_vec_push(ctx, &memo->stack, root);
-    while (*ok && memo->stack.len) {
-        const an_uop u = memo->stack.data[memo->stack.len - 1];
-        uint32_t state = an_idmap_get(&memo->wild, u.id);
-        if (!state && !an_grad_is_float(g, u)) state = TAME;
-        if (!state && makes_wild(g, u)) state = WILD;
-        bool waiting = false;
-        for (uint32_t i = 0; !state && *ok && i < an_uop_nsrc(g, u); i++) {
-            const an_uop src = an_uop_src(g, u, i);
-            const uint32_t below = an_idmap_get(&memo->wild, src.id);
-            if (below == WILD) state = WILD;
-            if (below) continue;
-            waiting = true;
-            *ok = an_vec_push(ctx, &memo->stack, src);
-        }
-        if (!state && waiting) continue;
-        if (state && waiting) { /* settled while others were being pushed: they need no look */
-            while (memo->stack.data[memo->stack.len - 1].id != u.id) memo->stack.len--;
-        }
-        *ok = *ok && an_idmap_set(&memo->wild, ctx, u.id, state ? state : TAME);
-        memo->stack.len--;
-    }
-    return *ok && an_idmap_get(&memo->wild, root.id) == WILD;
+        if (an_uop_op(g, x) == AN_OP_EXPAND) return true;
+    return false;
 }
 
 /* x, which is 0 or NaN where g is 0: 0 there. (x is not left out where g is 0, or a second derivative would be lost.) */
@@ -137,11 +78,9 @@ an_uop an_rule_grad_times(an_rewriter *rw, an_uop g, an_uop d, an_uop other)
     an_graph *gr = rw->graph;
     const an_uop product = an_binary(gr, AN_OP_MUL, g, d);
     if (an_uop_is_none(product) || an_uop_is_none(other)) return AN_UOP_NONE;
-    bool d_broadcast = false, other_broadcast = false, ok = true;
-    unmoved(gr, d, &d_broadcast);
-    unmoved(gr, other, &other_broadcast);
-    if (d_broadcast && other_broadcast) return product;
-    if (!is_wild(rw, d, &ok)) return ok ? product : AN_UOP_NONE;
+    bool ok = true;
+    if (is_repeated(gr, d) && is_repeated(gr, other)) return product;
+    if (!an_grad_is_wild(rw, d, &ok)) return ok ? product : AN_UOP_NONE;
     return unless_zero(gr, g, product);
 }
 
@@ -149,8 +88,9 @@ an_uop an_rule_grad_over(an_rewriter *rw, an_uop g, an_uop y)
 {
     an_graph *gr = rw->graph;
     const an_uop quotient = an_binary(gr, AN_OP_DIV, g, y);
-    if (an_uop_is_none(quotient) || is_safe_divisor(gr, y)) return quotient;
-    return unless_zero(gr, g, quotient);
+    bool ok = true;
+    if (an_uop_is_none(quotient) || an_grad_is_away(rw, y, &ok)) return quotient;
+    return ok ? unless_zero(gr, g, quotient) : AN_UOP_NONE;
 }
 
 /* --- shapes ------------------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
 
 /* rw->user of a gradient sweep: what is known of nodes asked about so far. */
 typedef struct an_grad_memo {
-    an_idmap wild; /* 1: finite wherever its inputs are; 2: may be infinite or NaN */
+    an_idmap facts; /* by node: see finite.c */
     AN_VEC(an_uop) stack;
 } an_grad_memo;
 
@@ -19,6 +19,11 @@ an_uop an_grad_full_like(an_graph *g, an_uop like, double v);
  * what was broadcast, or repeats a scalar. */
 an_uop an_grad_fit(an_graph *g, an_uop c, an_uop like);
 bool an_grad_is_float(const an_graph *g, an_uop u);
+
+/* finite.c: may u be infinite or NaN though every buffer below it is finite? Is its size, then, above some bound above 0? *ok is
+ * false when memory ran out. */
+bool an_grad_is_wild(an_rewriter *rw, an_uop u, bool *ok);
+bool an_grad_is_away(an_rewriter *rw, an_uop u, bool *ok);
 
 /* What the reduce_axis n reduces by. */
 bool an_rule_grad_reduces_add(an_rewriter *rw, an_uop n);

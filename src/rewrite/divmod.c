@@ -250,6 +250,26 @@ static an_uop compare(an_rewriter *rw, an_op op, const an_lin *sum)
     return an_binary(rw->graph, op, x, y);
 }
 
+/* S mod d < c, 0 < c < d, where S = d*Q + R with R between c - d and d - 1, each coefficient of R nearest to 0: of a negative R
+ * the modulus is R + d, at least c. So it says that R is in 0..c-1, and under it floor(S/d) is Q. Rows of d elements that begin
+ * each a little after a whole copy of an axis, which is how windows are cut, are the axis moved. */
+an_uop an_rule_mod_below(an_rewriter *rw, an_uop n)
+{
+    an_graph *g = rw->graph;
+    an_lin s, q, r;
+    int64_t d = 0, c = 0;
+    bool ok = true;
+    if (!operands(rw, an_uop_src(g, n, 0), &s, &d) || !an_rule_int(g, an_uop_src(g, n, 1), &c)) return AN_UOP_NONE;
+    split(&s, d, &q, &r);
+    reduce(rw, &r, d, &q, &ok);
+    const an_interval v = an_lin_bounds(rw, &r);
+    if (!ok || !is_finite(v) || v.lo < c - d || v.hi >= d) return AN_UOP_NONE;
+    const an_uop x = an_lin_build(rw, &r, AN_LIN_EXACT);
+    if (an_uop_is_none(x)) return x;
+    const an_uop low = an_binary(g, AN_OP_CMPLT, an_rule_int_like(rw, x, -1), x);
+    return an_binary(g, AN_OP_AND, low, an_binary(g, AN_OP_CMPLT, x, an_rule_int_like(rw, x, c)));
+}
+
 static an_uop known(an_rewriter *rw, bool value)
 {
     return an_const_int(rw->graph, AN_BOOL, value);

@@ -138,6 +138,22 @@ bool an_lin_of(an_rewriter *rw, an_uop u, an_lin_mode mode, an_lin *out)
     return true;
 }
 
+/* The sum as nodes, whatever its bounds. */
+static an_uop build(an_rewriter *rw, const an_lin *a)
+{
+    an_graph *g = rw->graph;
+    an_uop sum = AN_UOP_NONE;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const an_lin_term t = a->term[i];
+        const an_uop x = t.c == 1 ? t.x : an_binary(g, AN_OP_MUL, t.x, an_rule_int_like(rw, a->like, t.c));
+        if (an_uop_is_none(x)) return x;
+        sum = i == 0 ? x : an_binary(g, AN_OP_ADD, sum, x);
+    }
+    const an_uop c = an_rule_int_like(rw, a->like, a->c);
+    if (a->n == 0) return c;
+    return an_rule_is_number(g, c, 0.0) ? sum : an_binary(g, AN_OP_ADD, sum, c);
+}
+
 /* ---- asking --------------------------------------------------------------------------------------- */
 
 an_interval an_term_bounds(an_rewriter *rw, an_lin_term t)
@@ -145,6 +161,35 @@ an_interval an_term_bounds(an_rewriter *rw, an_lin_term t)
     const an_interval x = an_bounds_get(&rw->bounds, t.x);
     const int64_t a = an_inf_mul(t.c, x.lo), b = an_inf_mul(t.c, x.hi);
     return t.c < 0 ? (an_interval){b, a} : (an_interval){a, b};
+}
+
+/* The sum less its constant as a node times *scale: what a gate says of it holds for its multiples. None where it is a single
+ * term, or no index. */
+static an_uop direction(an_rewriter *rw, const an_lin *a, int64_t *scale)
+{
+    if (a->n < 2 || an_uop_dtype(rw->graph, a->like) != AN_INDEX || an_uop_lanes(rw->graph, a->like) != 1) return AN_UOP_NONE;
+    an_lin unit = *a;
+    unit.c = 0;
+    *scale = an_lin_gcd(rw, a);
+    if (a->term[0].c < 0) *scale = -*scale;
+    for (uint32_t i = 0; i < a->n; i++) {
+        if (a->term[i].c == INT64_MIN) return AN_UOP_NONE;
+        unit.term[i].c /= *scale;
+    }
+    return build(rw, &unit);
+}
+
+bool an_lin_narrow(an_rewriter *rw, const an_lin *a)
+{
+    int64_t scale = 1;
+    const an_uop x = direction(rw, a, &scale);
+    if (an_uop_is_none(x) || a->c == INT64_MIN) return true;
+    an_interval v = {INT64_MIN, INT64_MAX};
+    if (scale > 0)
+        v.hi = an_int_floor_div(-a->c, scale);
+    else
+        v.lo = -an_int_floor_div(-a->c, -scale);
+    return an_bounds_narrow(&rw->bounds, x, v);
 }
 
 an_interval an_lin_bounds(an_rewriter *rw, const an_lin *a)
@@ -155,7 +200,12 @@ an_interval an_lin_bounds(an_rewriter *rw, const an_lin *a)
         r.lo = an_inf_add(r.lo, t.lo);
         r.hi = an_inf_add(r.hi, t.hi);
     }
-    return r;
+    int64_t scale = 1;
+    const an_uop x = rw->bounds.narrowed.len ? direction(rw, a, &scale) : AN_UOP_NONE;
+    if (an_uop_is_none(x)) return r;
+    const an_interval t = an_term_bounds(rw, (an_lin_term){x, scale});
+    const an_interval whole = {an_inf_add(t.lo, a->c), an_inf_add(t.hi, a->c)};
+    return (an_interval){whole.lo > r.lo ? whole.lo : r.lo, whole.hi < r.hi ? whole.hi : r.hi};
 }
 
 int64_t an_lin_gcd(an_rewriter *rw, const an_lin *a)
@@ -176,20 +226,10 @@ int64_t an_rule_factor(an_rewriter *rw, an_uop x)
 
 an_uop an_lin_build(an_rewriter *rw, const an_lin *a, an_lin_mode mode)
 {
-    an_graph *g = rw->graph;
-    if (mode == AN_LIN_EXACT && an_uop_dtype(g, a->like) != AN_INDEX) {
+    if (mode == AN_LIN_EXACT && an_uop_dtype(rw->graph, a->like) != AN_INDEX) {
         const an_interval v = an_lin_bounds(rw, a);
         if (is_inf(v.lo) || is_inf(v.hi) || !an_rule_holds(rw, a->like, v.lo) || !an_rule_holds(rw, a->like, v.hi))
             return AN_UOP_NONE;
     }
-    an_uop sum = AN_UOP_NONE;
-    for (uint32_t i = 0; i < a->n; i++) {
-        const an_lin_term t = a->term[i];
-        const an_uop x = t.c == 1 ? t.x : an_binary(g, AN_OP_MUL, t.x, an_rule_int_like(rw, a->like, t.c));
-        if (an_uop_is_none(x)) return x;
-        sum = i == 0 ? x : an_binary(g, AN_OP_ADD, sum, x);
-    }
-    const an_uop c = an_rule_int_like(rw, a->like, a->c);
-    if (a->n == 0) return c;
-    return an_rule_is_number(g, c, 0.0) ? sum : an_binary(g, AN_OP_ADD, sum, c);
+    return build(rw, a);
 }

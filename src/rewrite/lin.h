@@ -28,6 +28,8 @@ bool an_lin_add(an_rewriter *rw, an_lin *a, const an_lin *b, int64_t scale);
 bool an_lin_add_term(an_rewriter *rw, an_lin *a, an_uop x, int64_t c);
 void an_lin_remove(an_lin *a, uint32_t i);
 
+/* From now on a, an index, is at most 0, by knowledge from outside (a gate): so far as a is no single term. False when memory is out. */
+bool an_lin_narrow(an_rewriter *rw, const an_lin *a);
 /* The interval of the sum as an integer. */
 an_interval an_lin_bounds(an_rewriter *rw, const an_lin *a);
 /* Its greatest and least value, as an_lin_bounds or better: what symbols have in common cancels out (less.c). */

@@ -83,6 +83,7 @@ an_uop an_rule_sum(an_rewriter *rw, an_uop n);      /* add: like terms collected
 an_uop an_rule_div_sum(an_rewriter *rw, an_uop n);  /* floordiv by a constant > 1 */
 an_uop an_rule_mod_sum(an_rewriter *rw, an_uop n);  /* floormod by a constant > 1 */
 an_uop an_rule_cmp_sum(an_rewriter *rw, an_uop n);  /* cmplt, cmpeq, cmpne of sums */
+an_uop an_rule_mod_below(an_rewriter *rw, an_uop n); /* cmplt of a floormod and a constant */
 
 /* valid.c */
 an_uop an_rule_valid_load(an_rewriter *rw, an_uop n);  /* index under the gate */

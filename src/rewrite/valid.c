@@ -1,6 +1,6 @@
 /* valid.c - expressions under a gate. Where a gate `a and b and ...` holds, its comparisons bound what they compare; with
  * these bounds the symbolic rules say more of the gated expression than they could without. No solver: each comparison
- * narrows each term of its sum once, given the bounds of the other terms, in two rounds. */
+ * narrows its sum, and each term of it once, given the bounds of the other terms, in two rounds. */
 #include "rewrite/lin.h"
 
 enum { CLAUSES_MAX = 32, ROUNDS = 2 };
@@ -78,7 +78,7 @@ static bool narrow_below(an_rewriter *rw, an_uop x, an_uop y, int64_t c)
     if (!narrow_node(rw, y, (an_interval){an_inf_add(bx.lo, c), INT64_MAX})) return false;
     if (!an_lin_of(rw, x, AN_LIN_EXACT, &s) || !an_lin_of(rw, y, AN_LIN_EXACT, &t) || !an_lin_add(rw, &s, &t, -1)) return true;
     if (__builtin_add_overflow(s.c, c, &s.c)) return true;
-    return narrow_terms(rw, &s);
+    return an_lin_narrow(rw, &s) && narrow_terms(rw, &s);
 }
 
 /* The clause is true (or, negated, false). */

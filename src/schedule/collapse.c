@@ -1,4 +1,14 @@
-/* collapse.c - reductions that need no loop: one-hot times table is a gather.
+/* collapse.c - reductions in another form.
+ *
+ * A sum of sums is one sum, under a condition as without:
+ *
+ *     sum over r of where(c(r), sum over q of x(r, q), 0)  =  sum over r and q of where(c(r), x(r, q), 0)
+ *
+ * which is the gradient of windows: an element's sum over the windows it is in, of sums over channels. Where c is that of padding, and
+ * x a product of which one factor is padded, that factor is zero where c does not hold, and the product is left without condition:
+ * zero times infinity is NaN then, as it is where what is convolved is padded (docs/SEMANTICS.md).
+ *
+ * One-hot times table is a gather, which needs no loop:
  *
  *     sum over r of where(r == e, x(r), 0)  =  where(0 <= e < bound, x(e), 0)      e free of r
  *
@@ -152,6 +162,76 @@ static an_uop collapse_one(an_sched *s, an_uop reduce)
     return AN_UOP_NONE;
 }
 
+/* How many nodes of order have u as a source. */
+static size_t users(an_sched *s, const an_uop_vec *order, an_uop u)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < order->len; i++)
+        for (uint32_t k = 0; k < an_uop_nsrc(s->g, order->data[i]); k++) n += an_uop_eq(an_uop_src(s->g, order->data[i], k), u);
+    return n;
+}
+
+/* May the load leave its buffer, but for its gate? */
+static bool needs_gate(an_sched *s, an_uop load)
+{
+    int64_t lo = 0, hi = 0;
+    an_bounds(s->g, an_uop_src(s->g, load, 1), &lo, &hi);
+    const double n = an_numel(s, an_uop_shape(s->g, an_ptr_base(s->g, an_uop_src(s->g, load, 0))));
+    return lo < 0 || !((double)hi < n);
+}
+
+/* x is 0 where cond does not hold, since it is padded so: a load that needs a gate which implies cond. */
+static bool is_padded_by(an_sched *s, an_uop cond, an_uop x)
+{
+    an_graph *g = s->g;
+    if (an_uop_op(g, x) != AN_OP_LOAD || an_uop_nsrc(g, x) < 3 || !needs_gate(s, x)) return false;
+    const an_uop gate = an_uop_src(g, x, 2);
+    return an_uop_is_int(g, an_simplify_valid(g, gate, cond), 1);
+}
+
+/* x, whose value does not matter where cond does not hold, without a gate that nothing else needs. */
+static an_uop ungated(an_sched *s, an_uop x)
+{
+    if (an_uop_op(s->g, x) != AN_OP_LOAD || an_uop_nsrc(s->g, x) < 3 || needs_gate(s, x)) return x;
+    return an_load(s->g, an_uop_src(s->g, x, 0), an_uop_src(s->g, x, 1), AN_UOP_NONE);
+}
+
+/* where(cond, x, 0). Of a product a factor that is padded is 0 already, and the other multiplies that zero. */
+static an_uop under(an_sched *s, an_uop cond, an_uop x)
+{
+    an_graph *g = s->g;
+    if (an_uop_is_none(cond) || an_uop_is_int(g, cond, 1)) return an_uop_is_none(cond) ? cond : x;
+    for (uint32_t i = 0; i < 2 && an_uop_op(g, x) == AN_OP_MUL; i++)
+        if (is_padded_by(s, cond, an_uop_src(g, x, i)))
+            return an_binary(g, AN_OP_MUL, an_uop_src(g, x, i), ungated(s, an_uop_src(g, x, 1 - i)));
+    return an_select(g, cond, x, an_const_like(g, x, 0));
+}
+
+/* The REDUCE, a sum, with the sum that it sums up taken in, or none. */
+static an_uop join_one(an_sched *s, const an_uop_vec *order, an_uop reduce)
+{
+    an_graph *g = s->g;
+    if (an_reduce_op(an_uop_arg(g, reduce)) != AN_OP_ADD) return AN_UOP_NONE;
+    an_uop inner = an_uop_src(g, reduce, 0), cond = an_const_int(g, AN_BOOL, 1);
+    while (an_uop_op(g, inner) == AN_OP_WHERE && an_uop_is_number(g, an_uop_src(g, inner, 2), 0.0)) {
+        const an_uop c = an_uop_src(g, inner, 0);
+        cond = an_uop_is_int(g, cond, 1) ? c : an_binary(g, AN_OP_AND, cond, c);
+        inner = an_uop_src(g, inner, 1);
+        if (users(s, order, inner) != 1) return AN_UOP_NONE;
+    }
+    const uint32_t outer_n = an_uop_nsrc(g, reduce), inner_n = an_uop_nsrc(g, inner);
+    if (an_uop_op(g, inner) != AN_OP_REDUCE || an_reduce_op(an_uop_arg(g, inner)) != AN_OP_ADD || users(s, order, inner) != 1 ||
+        an_uop_dtype(g, inner) != an_uop_dtype(g, reduce) || outer_n + inner_n - 1 > AN_RANK_MAX + 1)
+        return AN_UOP_NONE;
+    an_uop src[AN_RANK_MAX + 1] = {an_uop_src(g, inner, 0)};
+    uint32_t n = 1;
+    src[0] = under(s, an_simplify(g, cond), src[0]);
+    for (uint32_t k = 1; k < outer_n; k++) src[n++] = an_uop_src(g, reduce, k);
+    for (uint32_t k = 1; k < inner_n; k++) src[n++] = an_uop_src(g, inner, k);
+    if (an_uop_is_none(src[0])) return src[0];
+    return an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, reduce), src, n, an_uop_arg(g, reduce));
+}
+
 an_status an_sched_collapse(an_sched *s)
 {
     for (size_t k = 0; k < s->kernels.len; k++) {
@@ -163,11 +243,12 @@ an_status an_sched_collapse(an_sched *s)
             again = false;
             for (size_t i = 0; i < order.len && !st && !again; i++) {
                 if (an_uop_op(s->g, order.data[i]) != AN_OP_REDUCE) continue;
-                const an_uop out = collapse_one(s, order.data[i]);
+                const an_uop joined = join_one(s, &order, order.data[i]);
+                const an_uop out = an_uop_is_none(joined) ? collapse_one(s, order.data[i]) : joined;
                 if (an_uop_is_none(out)) continue;
                 st = an_substitute_many(s->g, kern->stores.data, kern->stores.len, &order.data[i], &out, 1);
                 again = true;
-                an_trace_note(s->trace, "a one-hot sum became a gather");
+                an_trace_note(s->trace, an_uop_is_none(joined) ? "a one-hot sum became a gather" : "a sum of sums became one sum");
             }
             an_vec_fini(s->ctx, &order);
             if (!st && again && !an_kern_refresh(s, kern)) st = AN_ERR_NOMEM;

@@ -165,7 +165,7 @@ double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t n
             const an_uop inner = an_tuple_source(s, top.u, top.c.tuple, 0, NULL);
             if (an_uop_is_none(inner)) break;
             double evals = an_sched_evals(s, top.c.kernel, inner);
-            if (an_sched_in_reduce(s, top.c.tuple)) evals *= NESTED_REDUCE_PENALTY;
+            if (an_sched_in_reduce(s, top.c.tuple) && !info->is_term) evals *= NESTED_REDUCE_PENALTY;
             ops += evals;
         }
         const uint32_t nsrc = an_sched_transparent(op) ? 1 : an_uop_nsrc(s->g, top.u);

@@ -201,7 +201,7 @@ static an_status decide(an_sched *s, an_uop n)
         crowded = crowded || would_overflow(s, user, n);
     }
     const bool unfused = s->cost->no_fuse && (op == AN_OP_REDUCE_AXIS || an_op_weight(op) > 0) && numel > 1;
-    const bool nested = op == AN_OP_REDUCE_AXIS && an_sched_in_reduce(s, info->contexts.data[0].tuple);
+    const bool nested = op == AN_OP_REDUCE_AXIS && !info->is_term && an_sched_in_reduce(s, info->contexts.data[0].tuple);
     if (!full && !crowded && !unfused && info->contexts.len == 1 && evals <= numel && !nested) return inline_it(s, n);
 
     an_str text;
@@ -293,11 +293,29 @@ static size_t note_tight(an_sched *s)
     return n;
 }
 
+static bool is_sum(const an_sched *s, an_uop n)
+{
+    return an_uop_op(s->g, n) == AN_OP_REDUCE_AXIS && an_reduce_op(an_uop_arg(s->g, n)) == AN_OP_ADD;
+}
+
+/* Notes what is summed by n and is itself a sum, moved perhaps, that nothing else uses. Where n sums more elements than it gives,
+ * each of its own is better computed at loops of the output. */
+static void note_term(an_sched *s, an_uop n)
+{
+    if (!is_sum(s, n)) return;
+    an_uop x = an_uop_src(s->g, n, 0);
+    const double gives = an_numel(s, an_uop_shape(s->g, n));
+    if (an_numel(s, an_uop_shape(s->g, x)) > gives * gives) return;
+    while (an_op_has(an_uop_op(s->g, x), AN_TRAIT_MOVE) && s->info[x.id].nusers == 1) x = an_uop_src(s->g, x, 0);
+    s->info[x.id].is_term = is_sum(s, x) && s->info[x.id].nusers == 1 && an_uop_dtype(s->g, x) == an_uop_dtype(s->g, n);
+}
+
 an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots)
 {
     for (size_t i = 0; i < s->order.len; i++)
         for (uint32_t k = 0; k < an_uop_nsrc(s->g, s->order.data[i]); k++)
             s->info[an_uop_src(s->g, s->order.data[i], k).id].nusers++;
+    for (size_t i = 0; i < s->order.len; i++) note_term(s, s->order.data[i]);
     an_trace *trace = s->trace;
     s->trace = NULL; /* the notes are those of the round that counts */
     an_status st = fuse_round(s, roots, nroots);

@@ -49,13 +49,26 @@ an_uop an_sched_reduce_ranges(an_sched *s, an_uop n)
     return info->ranges;
 }
 
+/* The indices under valid: an element that does not exist may be looked for anywhere. */
+static an_uop simplify_under_valid(an_sched *s, an_uop tuple)
+{
+    const uint32_t rank = an_uop_nsrc(s->g, tuple) - 1;
+    an_uop src[AN_RANK_MAX + 1];
+    for (uint32_t i = 0; i < rank; i++) src[i] = an_uop_src(s->g, tuple, i);
+    const an_uop valid = an_tuple_valid(s, tuple), all = an_simplify_valid(s->g, valid, an_sink(s->g, src, rank));
+    if (an_uop_is_none(all)) return all;
+    for (uint32_t i = 0; i < rank; i++) src[i] = an_uop_src(s->g, all, i);
+    return an_tuple_make(s, src, rank, valid);
+}
+
 /* The tuple, smaller by the symbolic rules. */
 static an_uop simplify(an_sched *s, an_uop tuple)
 {
     if (an_uop_is_none(tuple)) return tuple;
     const uint32_t known = an_idmap_get(&s->simplified, tuple.id);
     if (known) return (an_uop){known};
-    const an_uop out = an_simplify(s->g, tuple);
+    an_uop out = an_simplify(s->g, tuple);
+    if (!an_uop_is_none(out) && !an_uop_is_const(s->g, an_tuple_valid(s, out))) out = simplify_under_valid(s, out);
     if (an_uop_is_none(out) || !an_idmap_set(&s->simplified, s->ctx, tuple.id, out.id)) return AN_UOP_NONE;
     return out;
 }

@@ -23,6 +23,7 @@ typedef struct an_info { /* of a tensor node, by id */
     AN_VEC(an_context) contexts;
     uint32_t kernel;  /* 1 + the kernel that stores it, 0 if inlined */
     bool was_stored;  /* in the round before: a guess for nodes not yet decided */
+    bool is_term;     /* a sum that is only moved and then summed: inlined, the two are one sum (collapse.c) */
     uint32_t nusers;  /* nodes of the order that have it as a source, each operand counted */
     an_uop ranges;    /* REDUCE_AXIS: SINK of its reduce ranges, one an axis; CONST 0 for axes not reduced or of size 1 */
 } an_info;

@@ -1,5 +1,7 @@
 /* jvp_cost.c - what forward mode costs on every model: the time of what its test graph computes together with its derivative along one
- * direction of all parameters, over the time of the first alone. Medians; NAME... restricts it. */
+ * direction, over the time of the first alone. Two directions: of the first layer's first parameter, which reaches every other layer
+ * through its input, as one of the model's input does (each product has one tangent, so 2 is the least); and of all parameters (each
+ * product has two, so 3 is the least where products are all there is). Medians of plans run in turn; NAME... restricts it. */
 #define _POSIX_C_SOURCE 200809L
 #include "autodiff/autodiff.h"
 #include "model.h"
@@ -12,7 +14,7 @@
 /* Of tensor/tensor.h, which has an an_text of its own. */
 an_tensor *an_tensor_wrap(an_graph *g, an_uop u, an_tensor *const *operands, size_t n);
 
-enum { REPEATS = 9, PARAMS_MAX = 1024 };
+enum { REPEATS = 15, PARAMS_MAX = 1024, FORWARD = 0, FIRST, ALL, PLANS };
 
 static double now(void)
 {
@@ -27,12 +29,12 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Runs both in turn, so that a busy machine hurts both. */
-static an_status measure(an_plan *plans[2], an_tensor *outs[2], double medians[2])
+/* Runs them in turn, so that a busy machine hurts all. */
+static an_status measure(an_plan *plans[PLANS], an_tensor *outs[PLANS], double medians[PLANS])
 {
-    double s[2][REPEATS], value[1 << 14];
+    double s[PLANS][REPEATS], value[1 << 14];
     for (int r = -1; r < REPEATS; r++)
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < PLANS; i++) {
             const double start = now();
             an_status st = an_plan_run(plans[i]);
             const size_t nbytes = an_tensor_nbytes(outs[i]);
@@ -40,7 +42,7 @@ static an_status measure(an_plan *plans[2], an_tensor *outs[2], double medians[2
             if (st) return st;
             if (r >= 0) s[i][r] = now() - start;
         }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < PLANS; i++) {
         qsort(s[i], REPEATS, sizeof(double), by_size);
         medians[i] = s[i][REPEATS / 2];
     }
@@ -52,11 +54,11 @@ static an_status run(an_ctx *ctx, const model *m)
     model_options o;
     model_graphs graphs = {0};
     an_graph *g = NULL;
-    an_plan *plans[2] = {NULL, NULL};
-    double t[2] = {0, 0};
+    an_plan *plans[PLANS] = {NULL};
+    double t[PLANS] = {0};
     static an_tensor *d[PARAMS_MAX];
     static an_uop in[PARAMS_MAX], along[PARAMS_MAX];
-    an_tensor *both[2] = {NULL, NULL};
+    an_tensor *outs[PLANS] = {NULL};
     model_defaults(m, NULL, &o);
     o.eval_batch = m->data == MODEL_IMAGES && m->features == 3072 ? 16 : 64;
     o.vocab = 65;
@@ -67,7 +69,6 @@ static an_status run(an_ctx *ctx, const model *m)
     const an_params params = an_module_parameters(graphs.net);
     an_rng *rng = an_rng_from_seed(g, 9);
     const an_uop y = an_tensor_uop(graphs.eval);
-    an_uop tangent = AN_UOP_NONE;
     size_t n = 0;
     for (size_t i = 0; i < params.n && n < PARAMS_MAX; i++, n++) {
         int64_t dims[12];
@@ -80,22 +81,25 @@ static an_status run(an_ctx *ctx, const model *m)
     }
     st = an_realize(d, n);
     for (size_t i = 0; i < n; i++) along[i] = an_tensor_uop(d[i]);
-    if (!st) st = an_jvp_uops(g, &(an_jvp_request){&y, 1, in, along, n}, &tangent);
-    if (st) goto done;
-    an_tensor *forward = an_tensor_wrap(g, y, NULL, 0);
-    both[0] = an_tensor_wrap(g, y, NULL, 0);
-    both[1] = an_tensor_wrap(g, tangent, NULL, 0);
-    st = an_plan_create(g, &forward, 1, NULL, &plans[0]);
-    if (!st) st = an_plan_create(g, both, 2, NULL, &plans[1]);
-    if (!st) st = measure(plans, (an_tensor *[2]){forward, both[1]}, t);
+    if (!st) outs[FORWARD] = an_tensor_wrap(g, y, NULL, 0);
+    if (!st) st = an_plan_create(g, &outs[FORWARD], 1, NULL, &plans[FORWARD]);
+    for (int i = FIRST; i < PLANS && !st; i++) {
+        an_uop tangent = AN_UOP_NONE;
+        st = an_jvp_uops(g, &(an_jvp_request){&y, 1, in, along, i == FIRST ? 1 : n}, &tangent);
+        if (st) break;
+        outs[i] = an_tensor_wrap(g, tangent, NULL, 0);
+        an_tensor *both[2] = {an_tensor_wrap(g, y, NULL, 0), outs[i]};
+        st = an_plan_create(g, both, 2, NULL, &plans[i]);
+    }
+    if (!st) st = measure(plans, outs, t);
     if (!st)
-        printf("%-10s  %8.3f ms  with its tangent %8.3f ms  ratio %.2f  kernels %zu, %zu\n", m->name, 1e3 * t[0], 1e3 * t[1], t[1] / t[0],
-               an_plan_kernel_count(plans[0]), an_plan_kernel_count(plans[1]));
+        printf("%-10s  %8.3f ms  with its tangent along %-24s %8.3f ms  ratio %.2f  along all parameters %8.3f ms  ratio %.2f  kernels %zu, %zu, %zu\n",
+               m->name, 1e3 * t[FORWARD], params.items[0].name, 1e3 * t[FIRST], t[FIRST] / t[FORWARD], 1e3 * t[ALL], t[ALL] / t[FORWARD],
+               an_plan_kernel_count(plans[FORWARD]), an_plan_kernel_count(plans[FIRST]), an_plan_kernel_count(plans[ALL]));
 done:
     if (st) printf("%-10s  %s\n", m->name, an_ctx_error(ctx));
     an_ctx_clear_error(ctx);
-    an_plan_destroy(plans[0]);
-    an_plan_destroy(plans[1]);
+    for (int i = 0; i < PLANS; i++) an_plan_destroy(plans[i]);
     an_graph_destroy(g);
     return st;
 }

@@ -1,4 +1,5 @@
 /* test_tensor_grad.c - gradients of what the tensor API builds, first and second, against differences. */
+#include "autodiff/autodiff.h"
 #include "check_grad.h"
 #include "tensor/tensor.h"
 
@@ -280,7 +281,82 @@ static void a_realized_loss_is_refused(an_test *t)
     CHECK_NEAR(t, value, 1.0, 0.0);
 }
 
-AN_TEST_MAIN(AN_CASE(a_realized_loss_is_refused),
+static size_t count_ops(an_test *t, an_graph *g, an_uop root, an_op op)
+{
+    an_uop_vec order = {0};
+    size_t n = 0;
+    CHECK_OK(t, an_toposort(g, &root, 1, &order));
+    for (size_t i = 0; i < order.len; i++) n += an_uop_op(g, order.data[i]) == op;
+    an_vec_fini(t->ctx, &order);
+    return n;
+}
+
+static an_tensor *normed(an_tensor *x)
+{
+    return an_layer_norm(x, 1, NULL, NULL, 1e-5);
+}
+static an_tensor *normed_gelu(an_tensor *x)
+{
+    return an_gelu_tanh(an_layer_norm(x, 1, NULL, NULL, 1e-5));
+}
+static an_tensor *attended(an_tensor *x)
+{
+    return an_matmul(an_softmax(an_matmul(normed(x), an_transpose(x, 0, 1)), -1), x);
+}
+static an_tensor *root_mean_square(an_tensor *x)
+{
+    return an_silu(an_rms_norm(x, 1, NULL, 1e-6));
+}
+static an_tensor *log_of_square(an_tensor *x)
+{
+    return an_log(an_add_scalar(an_mul(x, x), 1.0));
+}
+static an_tensor *bare_root(an_tensor *x)
+{
+    return an_sqrt(an_mul(x, x));
+}
+static an_tensor *shifted_root(an_tensor *x)
+{
+    return an_sqrt(an_add_scalar(x, 1.0));
+}
+static an_tensor *plain_exponential(an_tensor *x)
+{
+    return an_mul(an_exp(x), x);
+}
+static an_tensor *masked_softmax(an_tensor *x)
+{
+    return an_softmax(an_where(an_lt_scalar(x, 0), x, an_full_like(x, (double)-INFINITY)), -1);
+}
+
+/* A zero cotangent is kept zero by a mask, which is built, forward and in reverse, where a derivative may be infinite and only there. */
+static void masks_are_where_a_derivative_may_be_infinite(an_test *t)
+{
+    static const struct {
+        const char *name;
+        an_tensor *(*f)(an_tensor *x);
+        bool is_masked;
+    } cases[] = {
+        {"layer norm", normed, false},          {"gelu of a layer norm", normed_gelu, false}, {"attention", attended, false},
+        {"silu of an rms norm", root_mean_square, false}, {"log(1 + x*x)", log_of_square, false},
+        {"sqrt(x*x)", bare_root, true},         {"sqrt(1 + x)", shifted_root, true},          {"x*exp(x)", plain_exponential, true},
+        {"softmax with -inf", masked_softmax, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        an_graph *g = an_test_graph(t);
+        an_tensor *x = an_tensor_from_host(g, AN_F32, AN_DIMS(8, 8), NULL);
+        const an_uop in = an_tensor_uop(x), y = an_tensor_uop(cases[i].f(x));
+        const an_uop loss = an_reduce_axis(g, AN_OP_ADD, an_binary(g, AN_OP_MUL, y, y), 3);
+        an_uop out[2] = {AN_UOP_NONE, AN_UOP_NONE};
+        CHECK_OK(t, an_backward_uops(g, an_reshape_node(g, loss, NULL, 0), AN_UOP_NONE, &in, 1, &out[0]));
+        CHECK_OK(t, an_jvp_uops(g, &(an_jvp_request){&y, 1, &in, &in, 1}, &out[1]));
+        for (size_t k = 0; k < 2; k++)
+            if ((count_ops(t, g, out[k], AN_OP_CMPNE) + count_ops(t, g, out[k], AN_OP_OR) > 0) != cases[i].is_masked)
+                an_test_fail(__FILE__, __LINE__, "%s, %s: %s", cases[i].name, k ? "forward" : "reverse",
+                             cases[i].is_masked ? "no mask, though a derivative may be infinite" : "a mask, though none can be");
+    }
+}
+
+AN_TEST_MAIN(AN_CASE(masks_are_where_a_derivative_may_be_infinite), AN_CASE(a_realized_loss_is_refused),
              AN_CASE(functions_of_one_tensor),
              AN_CASE(operands_that_broadcast),
              AN_CASE(reductions),
