@@ -207,6 +207,18 @@ static an_uop under(an_sched *s, an_uop cond, an_uop x)
     return an_select(g, cond, x, an_const_like(g, x, 0));
 }
 
+/* May inner's ranges be bound outside of cond and next to those of outer? Not where one is met there already: an index that a
+ * reduction computes may be over the same ones. */
+static bool may_join(an_sched *s, an_uop outer, an_uop inner, an_uop cond)
+{
+    an_uop_vec met = {0};
+    bool ok = an_ranges_below(s, cond, &met);
+    for (uint32_t k = 1; ok && k < an_uop_nsrc(s->g, outer); k++) ok = an_vec_push(s->ctx, &met, an_uop_src(s->g, outer, k));
+    for (uint32_t k = 1; ok && k < an_uop_nsrc(s->g, inner); k++) ok = !an_vec_has(&met, an_uop_src(s->g, inner, k));
+    an_vec_fini(s->ctx, &met);
+    return ok;
+}
+
 /* The REDUCE, a sum, with the sum that it sums up taken in, or none. */
 static an_uop join_one(an_sched *s, const an_uop_vec *order, an_uop reduce)
 {
@@ -221,7 +233,8 @@ static an_uop join_one(an_sched *s, const an_uop_vec *order, an_uop reduce)
     }
     const uint32_t outer_n = an_uop_nsrc(g, reduce), inner_n = an_uop_nsrc(g, inner);
     if (an_uop_op(g, inner) != AN_OP_REDUCE || an_reduce_op(an_uop_arg(g, inner)) != AN_OP_ADD || users(s, order, inner) != 1 ||
-        an_uop_dtype(g, inner) != an_uop_dtype(g, reduce) || outer_n + inner_n - 1 > AN_RANK_MAX + 1)
+        an_uop_dtype(g, inner) != an_uop_dtype(g, reduce) || outer_n + inner_n - 1 > AN_RANK_MAX + 1 ||
+        !may_join(s, reduce, inner, cond))
         return AN_UOP_NONE;
     an_uop src[AN_RANK_MAX + 1] = {an_uop_src(g, inner, 0)};
     uint32_t n = 1;
