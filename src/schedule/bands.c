@@ -141,11 +141,21 @@ static size_t writer_of(const group *p, an_uop base)
     return found;
 }
 
-static size_t nbytes_of(group *p, an_uop base)
+static size_t nbytes_in(const an_sched *s, an_uop base)
 {
     size_t n = 0;
-    if (!an_shape_static(p->g, an_uop_shape(p->g, base), NULL)) return 0;
-    return an_buffer_nbytes(p->g, base, &n) ? n : 0;
+    if (!an_shape_static(s->g, an_uop_shape(s->g, base), NULL)) return 0;
+    return an_buffer_nbytes(s->g, base, &n) ? n : 0;
+}
+
+static size_t nbytes_of(group *p, an_uop base)
+{
+    return nbytes_in(p->s, base);
+}
+
+bool an_band_may_hold(const an_sched *s, an_uop base)
+{
+    return s->cost->band_nbytes > 0 && is_temp(s, base) && (double)nbytes_in(s, base) >= LARGE_BANDS * s->cost->band_nbytes;
 }
 
 /* Made of indices alone. */

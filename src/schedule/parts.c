@@ -239,11 +239,20 @@ static an_status kernel_in_parts(an_sched *s, uint32_t k)
     return st;
 }
 
+/* Will bands.c want to run kernels over rows? Then rows are to stay one range in all of them. */
+static bool has_bands(const an_sched *s)
+{
+    for (size_t k = 0; k < s->kernels.len; k++)
+        for (size_t i = 0; !s->kernels.data[k].dead && i < s->kernels.data[k].stores.len; i++)
+            if (an_band_may_hold(s, an_ptr_base(s->g, an_uop_src(s->g, s->kernels.data[k].stores.data[i], 0)))) return true;
+    return false;
+}
+
 an_status an_sched_parts(an_sched *s)
 {
     const size_t n = s->kernels.len;
     an_status st = AN_OK;
-    if (s->cost->no_fuse || s->cost->threads == 0) return AN_OK;
+    if (s->cost->no_fuse || s->cost->threads == 0 || has_bands(s)) return AN_OK;
     for (uint32_t k = 0; k < n && !st; k++)
         if (!s->kernels.data[k].dead && s->kernels.data[k].has_reduce) st = kernel_in_parts(s, k);
     return st;
