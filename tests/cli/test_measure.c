@@ -20,7 +20,7 @@ static char folder[] = "/tmp/anneal-measure-XXXXXX", text_path[PATH_SIZE];
 static char said[SAID_MAX]; /* what the last command wrote */
 
 /* Runs the program with those arguments; its exit code, and its output (and errors) in said. */
-static int run(const char *fmt, ...)
+static __attribute__((format(printf, 1, 2))) int run(const char *fmt, ...)
 {
     char args[PATH_SIZE], command[3 * PATH_SIZE];
     va_list list;
