@@ -478,18 +478,10 @@ static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *do
 /* On trial: a refusal on the way leaves the kernel as it was. */
 static an_status try_layout(an_tuner *t, product p, const layout *l, bool *done)
 {
-    an_uop *const sink = t->sink;
-    an_uop trial = *t->sink;
-    const size_t nlist = t->list->len;
-    t->sink = &trial;
+    an_tune_trial trial;
+    an_tune_begin(t, &trial);
     const an_status st = apply_layout(t, &p, l, done);
-    t->sink = sink;
-    if (st) return st;
-    if (*done)
-        *sink = trial;
-    else
-        t->list->len = nlist;
-    return an_tune_refresh(t);
+    return an_tune_end(t, &trial, st, *done);
 }
 
 an_status an_tune_product(an_tuner *t, bool *done)

@@ -97,26 +97,18 @@ an_status an_tune_stream(an_tuner *t, bool *done)
     const an_uop reduce = st ? AN_UOP_NONE : an_tune_dominant(t);
     if (!st && !an_uop_is_none(reduce)) st = find(t, reduce, &s, &found);
     if (st || !found) return st;
-    an_uop *const sink = t->sink;
-    an_uop trial = *t->sink;
-    const size_t nlist = t->list->len;
     const uint32_t j = an_tune_id(t, s.j), passes = an_tune_id(t, s.k);
     const uint32_t rows = an_opt_new_id(&t->d, (an_opt){AN_OPT_CARRY, passes, s.rows});
     uint32_t inner = 0;
     an_tune_chain c = {t, AN_OK, true};
-    t->sink = &trial;
+    an_tune_trial trial;
+    an_tune_begin(t, &trial);
     an_tune_then(&c, AN_OPT_CARRY, passes, s.rows);
     an_tune_then_block(&c, j, s.chunk, &inner);
     an_tune_then(&c, AN_OPT_ORDER, passes, inner);
     if (s.chunk % s.lanes) an_tune_then(&c, AN_OPT_SPLIT, inner, s.chunk - s.chunk % s.lanes);
     an_tune_then(&c, AN_OPT_VECTOR, inner, s.lanes);
     an_tune_then(&c, AN_OPT_UNROLL, rows, s.rows);
-    t->sink = sink;
-    if (c.st) return c.st;
-    *done = c.ok;
-    if (c.ok)
-        *sink = trial;
-    else
-        t->list->len = nlist;
-    return an_tune_refresh(t);
+    *done = !c.st && c.ok;
+    return an_tune_end(t, &trial, c.st, c.ok);
 }

@@ -49,3 +49,20 @@ void an_tune_then_block(an_tune_chain *c, uint32_t range, int64_t amount, uint32
 {
     if (!c->st && c->ok) c->st = an_tune_block(c->t, range, amount, inner, &c->ok);
 }
+
+void an_tune_begin(an_tuner *t, an_tune_trial *trial)
+{
+    *trial = (an_tune_trial){t->sink, *t->sink, t->list->len};
+    t->sink = &trial->now;
+}
+
+an_status an_tune_end(an_tuner *t, const an_tune_trial *trial, an_status st, bool done)
+{
+    t->sink = trial->sink;
+    if (st) return st;
+    if (done)
+        *t->sink = trial->now;
+    else
+        t->list->len = trial->nlist;
+    return an_tune_refresh(t);
+}

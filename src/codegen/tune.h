@@ -51,6 +51,15 @@ size_t an_tune_range_at(const an_tuner *t, uint32_t id);
 /* Range id in blocks: *inner is the id of the part inside. Not done: neither a CUT nor a PADTO applies. */
 an_status an_tune_block(an_tuner *t, uint32_t id, int64_t amount, uint32_t *inner, bool *done);
 
+/* Opts on trial: begin points the tuner at a copy of the kernel; end takes the copy if all went well (done), and else leaves kernel and
+ * list as they were. begin's trial must stay where it is until end. end returns st, or what looking at the kernel anew gives. */
+typedef struct an_tune_trial {
+    an_uop *sink, now;
+    size_t nlist;
+} an_tune_trial;
+void an_tune_begin(an_tuner *t, an_tune_trial *trial);
+an_status an_tune_end(an_tuner *t, const an_tune_trial *trial, an_status st, bool done);
+
 /* Opts in turn, while none is refused and nothing fails. */
 typedef struct an_tune_chain {
     an_tuner *t;

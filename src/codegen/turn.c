@@ -75,15 +75,13 @@ an_status an_tune_turn(an_tuner *t, bool *done)
     bool found = false;
     if (!st) st = find(t, &p, &found);
     if (st || !found) return st;
-    an_uop *const sink = t->sink;
-    an_uop trial = *t->sink;
-    const size_t nlist = t->list->len;
     const uint32_t lanes = an_tune_id(t, p.lanes), copies = an_tune_id(t, p.copies);
     const int64_t blocks = (an_range_bound(t->g, t->d.ranges.data[p.copies]) + p.n - 1) / p.n;
     const bool outside = p.copies < p.lanes;
     an_tune_chain c = {t, AN_OK, true};
+    an_tune_trial trial;
     uint32_t in_lanes = 0, in_copies = 0, group = 0;
-    t->sink = &trial;
+    an_tune_begin(t, &trial);
     an_tune_then_block(&c, lanes, p.n, &in_lanes);
     an_tune_then_block(&c, copies, p.n, &in_copies);
     if (outside && blocks >= 2 * GROUP && in_lanes != lanes) {
@@ -92,12 +90,6 @@ an_status an_tune_turn(an_tuner *t, bool *done)
     }
     an_tune_then(&c, AN_OPT_VECTOR, in_lanes, p.n);
     an_tune_then(&c, AN_OPT_UPCAST, in_copies, p.n);
-    t->sink = sink;
-    if (c.st) return c.st;
-    *done = c.ok;
-    if (c.ok)
-        *sink = trial;
-    else
-        t->list->len = nlist;
-    return an_tune_refresh(t);
+    *done = !c.st && c.ok;
+    return an_tune_end(t, &trial, c.st, c.ok);
 }
