@@ -129,6 +129,9 @@ an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_
 an_status an_sched_split(an_sched *s, const an_entry_vec *order, an_schedule *out); /* split.c: slots, names */
 
 /* --- deps.c ------------------------------------------------------------------------------------ */
+/* The buffer, or the ASSIGN of it, that an ASSIGN is on top of: ASSIGNs of no element in between write nothing, and have no kernel. */
+an_uop an_sched_target(an_sched *s, an_uop assign);
+
 typedef struct an_edge {
     uint32_t before, after;
 } an_edge;
