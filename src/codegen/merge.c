@@ -165,6 +165,12 @@ static an_status merge(const an_dag *d, size_t a, size_t b, an_uop *sink)
     return an_replace_ranges(g, sink, 1, subs, 2);
 }
 
+/* Has an opt cut the range, or off it? Its parts get ids between those that ranges begin with. */
+static bool is_cut(const an_dag *d, size_t r)
+{
+    return an_range_id(an_uop_arg(d->g, d->ranges.data[r])) % AN_RANGE_ID_STEP != 0;
+}
+
 static an_status merge_all(an_graph *g, an_uop *sink, bool loops)
 {
     an_ctx *ctx = an_graph_ctx(g);
@@ -182,7 +188,7 @@ static an_status merge_all(an_graph *g, an_uop *sink, bool loops)
         for (size_t b = d.ranges.len; b-- > 1 && !again && !st;)
             for (size_t a = b; a-- > 0 && !again && !st;) {
                 const bool symbolic = an_range_bound(g, d.ranges.data[b]) < 0;
-                if (!loops && an_range_kind_of(an_uop_arg(g, d.ranges.data[a])) != AN_RANGE_REDUCE) continue;
+                if (!loops && (an_range_kind_of(an_uop_arg(g, d.ranges.data[a])) != AN_RANGE_REDUCE || is_cut(&d, a) || is_cut(&d, b))) continue;
                 if (symbolic ? !may_merge_symbolic(&d, a, b, na, nb) : !may_merge(&d, a, b, ca, cb)) continue;
                 st = merge(&d, a, b, &now);
                 again = true;

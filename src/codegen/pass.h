@@ -9,8 +9,8 @@
 /* Room between range ids, and below the first, so that a range split off another or moved gets an id where it belongs. */
 enum { AN_RANGE_ID_STEP = 1024 };
 
-/* Tag of the ops that join the copies of an unrolled reduction. */
-enum { AN_TAG_UNROLLED = 1 };
+/* Tags: of the ops that join the copies of an unrolled reduction; of an ADD(x, REDUCE) whose sum begins with x. */
+enum { AN_TAG_UNROLLED = 1, AN_TAG_CARRIED = 2 };
 
 /* reduce.c: ranges of one element go, and reductions and stores over none; narrow floats are widened, ids spread. */
 an_status an_pass_prepare(an_graph *g, an_uop *sink);
