@@ -7,10 +7,10 @@
  *
  * The first kernel has an output loop more, so that a device of workgroups has that many more of them; what the reduction feeds stays in
  * the second. And a product beside which its kernel has another reduction (the ties of a max pool below the gradient of a
- * convolution), as only a kernel of one reduction is tiled:
+ * convolution), as only a kernel of one reduction is tiled, or computes so much that the product is slower by more than a buffer costs:
  *
- *   for i, j: f(sum over k of a[i, k] * b[k, j], sum over q of x[i, j, q])   -->   for i, j: T[i, j] = sum over k of a[i, k] * b[k, j]
- *                                                                                  for i, j: f(T[i, j], sum over q of x[i, j, q])
+ *   for i, j: f(sum over k of a[i, k] * b[k, j], g(i, j))   -->   for i, j: T[i, j] = sum over k of a[i, k] * b[k, j]
+ *                                                                 for i, j: f(T[i, j], g(i, j))
  *
  * T is a new temporary. */
 #include "schedule/sched.h"
@@ -116,6 +116,13 @@ static int64_t parts_of_product(const an_sched *s, int64_t n, double tiles, doub
     return best;
 }
 
+/* Does the kernel's product lose more to what else is computed of its results than a launch, and a buffer for them, cost? */
+static bool is_crowded(an_sched *s, const an_kern *kern, double results)
+{
+    const double lost = an_sched_crowding(s, kern, 0) / s->cost->ops_per_ns;
+    return lost > s->cost->launch_ns + 2 * sizeof(float) * results / s->cost->bytes_per_ns;
+}
+
 /* Is the reduction, of kernel k, worth it? Then p says how; p->loops is the caller's to free. is_alone: the kernel has no other. */
 static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, bool is_alone, parted *p)
 {
@@ -141,7 +148,7 @@ static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, bool is_alone,
     an_vec_fini(s->ctx, &below);
     if (!ok) return false;
     if (results * values * inner < ALL_MIN) return false;
-    const bool apart = !is_alone && reuse && values * inner >= APART_MIN;
+    const bool apart = reuse && values * inner >= APART_MIN && (!is_alone || is_crowded(s, kern, results));
     if (s->cost->threads == 0) return apart;
     const double least = reuse ? STEPS_MIN : PART_MIN, tiles = results / (TILE_SIDE * TILE_SIDE);
     const double most = reuse ? values * inner / least : fmin(s->cost->threads / results, values * inner / least);
@@ -194,7 +201,7 @@ static an_status outermost(an_sched *s, const an_kern *kern, an_uop_vec *out)
 static const char *reason_of(an_sched *s, const parted *p)
 {
     an_str text;
-    if (p->count == 1) return "a product, apart from the other reductions of its kernel";
+    if (p->count == 1) return "a product, apart from what else its kernel computes";
     an_str_init(&text, s->ctx);
     an_str_printf(&text, "a reduction with few results, in %lld parts that run side by side", (long long)p->count);
     char *copy = text.failed ? NULL : an_graph_alloc(s->g, text.len + 1);

@@ -103,6 +103,8 @@ double an_range_size(an_sched *s, an_uop range);
 double an_sched_evals(an_sched *s, uint32_t kernel, an_uop tuple);
 /* Modelled ns of evaluating n, and all that is inlined below it, at those contexts; stops beyond limit. */
 double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t ncontexts, double limit);
+/* Operations' worth of time that a kernel whose reductions are products loses to what it computes of their results, and `more`. */
+double an_sched_crowding(an_sched *s, const an_kern *k, double more);
 /* The tuple depends on a reduce range. */
 bool an_sched_in_reduce(an_sched *s, an_uop tuple);
 double an_numel(an_sched *s, an_shape shape);
