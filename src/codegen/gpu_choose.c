@@ -11,6 +11,10 @@
  * Tiles were measured on an NVIDIA H200 (docs/PERFORMANCE.md); rate is f32 TF/s where there are workgroups enough. */
 #include "codegen/gpu.h"
 
+#include "rewrite/rewrite.h"
+
+#include <math.h>
+
 enum { K_STEP = 16, ROW_MIN = 64, ROWS_MAX = 1 << 16, COLUMN_LANES = 32, LOOPS_MAX = 12, JOIN_MAX = 1024, JOINED_MAX = 16, JOIN_ROWS_MAX = 1 << 14 };
 
 static const struct shape {
@@ -226,8 +230,8 @@ static const struct shape *choose_shape(const chooser *c, side *i, side *j, doub
         double blocks = batch;
         for (uint32_t k = 0; k < i->count; k++) blocks *= (double)((i->n[k] + i->take[k] - 1) / i->take[k]);
         for (uint32_t k = 0; k < j->count; k++) blocks *= (double)((j->n[k] + j->take[k] - 1) / j->take[k]);
-        double score = s->rate * m * n * batch / (blocks * (double)s->m * (double)s->n);
-        if (blocks < c->opts->gpu.units) score *= blocks / c->opts->gpu.units;
+        const double units = c->opts->gpu.units, each = ceil(blocks / units); /* the last ones wait for the busiest unit */
+        const double score = s->rate * m * n * batch / (each * units * (double)s->m * (double)s->n);
         if (score > most) {
             most = score;
             best = s;
@@ -295,6 +299,61 @@ typedef struct factors {
     int64_t step; /* of k, staged at a time */
     bool only;    /* k is all that is summed over */
 } factors;
+
+/* Is what every load of the reduction grows by with range r `times` what it grows by with k? */
+static bool steps_over(const chooser *c, an_uop reduce, size_t k, size_t r, int64_t times, int64_t *coef)
+{
+    const size_t n = c->d.order.len, end = an_dag_pos(&c->d, reduce);
+    bool ok = true;
+    an_dag_coefs(&c->d, k, coef);
+    an_dag_coefs(&c->d, r, coef + n);
+    for (size_t i = 0; i < end && ok; i++) {
+        if (an_uop_op(c->g, c->d.order.data[i]) != AN_OP_LOAD) continue;
+        const size_t index = an_dag_pos(&c->d, an_uop_src(c->g, c->d.order.data[i], 1));
+        const int64_t a = coef[index], b = coef[n + index];
+        ok = a != AN_COEF_NONE && b != AN_COEF_NONE && a * times == b;
+    }
+    return ok;
+}
+
+/* Where memory runs along a range that is shorter than what is staged at a time, as in the rows of small pictures: that range and the
+ * next one further out as one, while there is such a one. */
+static an_status join_short(chooser *c, an_uop *reduce)
+{
+    const an_ruleset *set = &an_rules_symbolic;
+    an_status st = AN_OK;
+    for (bool again = true; again && !st;) {
+        const uint32_t n = an_uop_nsrc(c->g, *reduce) - 1;
+        size_t k = AN_RANGES_MAX, next = AN_RANGES_MAX;
+        again = false;
+        for (uint32_t s = 1; s <= n && n > 1 && !st && k == AN_RANGES_MAX; s++) {
+            const size_t r = an_dag_range_at(&c->d, an_uop_src(c->g, *reduce, s));
+            bool along_k = false;
+            size_t along = AN_RANGES_MAX;
+            if (bound_at(c, r) < 1 || bound_at(c, r) >= K_STEP) continue;
+            st = walk_of(c, *reduce, r, &along_k, &along);
+            if (along_k) k = r;
+        }
+        if (st || k == AN_RANGES_MAX) break;
+        const size_t nbytes = 2 * c->d.order.len * sizeof(int64_t);
+        int64_t *coef = an_mem_alloc(c->ctx, nbytes);
+        if (!coef) return AN_ERR_NOMEM;
+        for (uint32_t s = 1; s <= n && next == AN_RANGES_MAX; s++) {
+            const size_t r = an_dag_range_at(&c->d, an_uop_src(c->g, *reduce, s));
+            if (r != k && bound_at(c, r) > 1 && steps_over(c, *reduce, k, r, bound_at(c, k), coef)) next = r;
+        }
+        an_mem_free(c->ctx, coef, nbytes);
+        if (next == AN_RANGES_MAX) break;
+        const an_uop both[2] = {c->d.ranges.data[next], c->d.ranges.data[k]};
+        an_trace_note(c->trace, "ranges %u and %u of a reduction are one", id_at(c, next), id_at(c, k));
+        st = an_gpu_join(c->g, c->sink, both, 2, id_at(c, next));
+        if (!st) st = an_rewrite(c->g, &set, 1, c->sink, 1, NULL, NULL, "simplify");
+        if (!st) st = refresh(c);
+        if (!st) *reduce = lone_reduce(c);
+        again = !st && !an_uop_is_none(*reduce);
+    }
+    return st;
+}
 
 /* The range to sum along: the one that memory runs along where its length allows, else the longest. */
 static an_status choose_k(const chooser *c, factors *p)
@@ -394,14 +453,16 @@ static an_status plan_product(const chooser *c, factors *p, side *i, side *j, bo
     return st;
 }
 
-static an_status product(chooser *c, bool *done)
+static an_status tile_product(chooser *c, bool *done)
 {
-    factors p = {.reduce = lone_reduce(c), .store = an_uop_src(c->g, *c->sink, 0)};
+    factors p = {.reduce = lone_reduce(c)};
     const struct shape *s = NULL;
     side i, j;
     *done = false;
     if (an_uop_is_none(p.reduce) || an_reduce_op(an_uop_arg(c->g, p.reduce)) != AN_OP_ADD || an_uop_nsrc(c->g, p.reduce) < 2 || !stores_agree(c)) return AN_OK;
-    an_status st = choose_k(c, &p);
+    an_status st = join_short(c, &p.reduce);
+    p.store = an_uop_src(c->g, *c->sink, 0);
+    if (!st) st = choose_k(c, &p);
     if (st || p.k == AN_RANGES_MAX) return st;
     bool own = false, others = false;
     for (uint32_t r = 1; r < an_uop_nsrc(c->g, p.reduce); r++) {
@@ -415,8 +476,6 @@ static an_status product(chooser *c, bool *done)
 
     const int64_t nk = bound_at(c, p.k);
     const uint32_t id_k = id_at(c, p.k);
-    const an_uop before = *c->sink;
-    const size_t nlist = c->list->len;
     uint32_t others_ids[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = id_k, written = 0;
     const char *why = NULL;
     bool ok = true;
@@ -438,15 +497,24 @@ static an_status product(chooser *c, bool *done)
         inner = written;
     }
     if (!st && !why && ok) st = an_gpu_tile(c->g, c->sink, inner, c->opts->gpu.local_nbytes, &why);
-    if (!st && (why || !ok)) { /* as if it had not been tried */
+    if (!st && (why || !ok)) {
         an_trace_note(c->trace, "no tile: %s", why ? why : "its reduction cannot be cut");
-        *c->sink = before;
-        c->list->len = nlist;
-        return refresh(c);
+        return AN_OK;
     }
     *done = !st;
     an_trace_note(c->trace, "tiles of %lld x %lld, %lld x %lld a thread", (long long)s->m, (long long)s->n, (long long)s->tm, (long long)s->tn);
     return st;
+}
+
+static an_status product(chooser *c, bool *done)
+{
+    const an_uop before = *c->sink;
+    const size_t nlist = c->list->len;
+    const an_status st = tile_product(c, done);
+    if (st || *done) return st;
+    *c->sink = before; /* as if it had not been tried */
+    c->list->len = nlist;
+    return refresh(c);
 }
 
 /* --- rows -------------------------------------------------------------------------------------------- */

@@ -211,6 +211,20 @@ static an_rangeset long_reductions(const tuner *t, size_t r)
 }
 
 /* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. */
+/* The most iterations of LOOP ranges around a store that varies with range r. */
+static double iterations(const tuner *t, size_t r)
+{
+    double most = 0;
+    for (uint32_t s = 0; s < an_uop_nsrc(t->g, *t->sink); s++) {
+        const an_rangeset *deps = an_dag_deps(&t->d, an_uop_src(t->g, *t->sink, s));
+        double n = an_rangeset_has(deps, r) ? 1 : 0;
+        for (size_t k = 0; k < t->d.ranges.len; k++)
+            if (an_rangeset_has(deps, k) && an_tune_kind(t, k) == AN_RANGE_LOOP) n *= an_tune_bound(t, k) < 0 ? 64.0 : (double)an_tune_bound(t, k);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 static an_status vectorize(tuner *t, an_range_kind kind, walk which)
 {
     an_status st = an_tune_refresh(t);
@@ -227,7 +241,8 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
             const an_rangeset inside = which == IN_REDUCTIONS ? long_reductions(t, r) : (an_rangeset){0};
             if (!is_contiguous(t, r, which, &inside, coef)) continue;
             if (which == ALL_LOADS && n < native) continue;
-            const bool wide = kind == AN_RANGE_REDUCE ? !may_tile(t, range) && !is_dear_in(t, r) : wants_width(t, r);
+            if (t->gpu_threads > 0 && iterations(t, r) < (double)native * t->gpu_threads) continue; /* a thread for each hides more */
+            const bool wide = t->gpu_threads > 0 ? false : kind == AN_RANGE_REDUCE ? !may_tile(t, range) && !is_dear_in(t, r) : wants_width(t, r);
             const int64_t lanes = choose_lanes(n, native, !wide ? 1 : kind == AN_RANGE_LOOP && is_light(t) ? 2 * WIDE : WIDE);
             /* A body like that of a random number is worth lanes, and one tail, but not tails of tails. */
             if (n % lanes && n < native && t->d.order.len > TAILS_MAX) continue;
@@ -420,7 +435,9 @@ an_status an_opt_choose_lanes(an_graph *g, an_uop *sink, const an_codegen_opts *
 {
     if (opts->vector_nbytes == 0) return AN_OK;
     an_uop now = *sink;
-    tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes, .list = list};
+    enum { UNIT_THREADS = 64 };
+    tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes, .list = list,
+               .gpu_threads = (double)opts->gpu.units * UNIT_THREADS};
     const an_status st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
     an_dag_fini(&t.d);
     if (!st) *sink = now;

@@ -17,6 +17,7 @@ typedef struct an_tuner {
     an_trace *trace;
     uint32_t vector_nbytes, scratch_nbytes, l1_nbytes, l2_nbytes;
     int threads;
+    double gpu_threads; /* a GPU's, which lanes must leave something to do; 0: no GPU */
     an_opt_vec *list; /* what was applied */
     an_dag d;
 } an_tuner;

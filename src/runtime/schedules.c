@@ -59,7 +59,7 @@ an_status an_schedule_key(an_plan *p, const an_uop *roots, size_t n, const an_co
     const an_settings settings = an_ctx_settings(an_graph_ctx(p->user));
     const an_status st = an_uop_key(p->graph, roots, (uint32_t)n, key);
     const char *device = an_device_name(p->device);
-    const double numbers[] = {cost->bytes_per_ns, cost->ops_per_ns, cost->launch_ns, cost->cache_nbytes, cost->band_nbytes, cost->riding, cost->carrying};
+    const double numbers[] = {cost->bytes_per_ns, cost->ops_per_ns, cost->launch_ns, cost->cache_nbytes, cost->band_nbytes, cost->riding, cost->carrying, cost->crowding};
     const uint64_t limits[] = {cost->max_buffers, cost->max_nodes, cost->vector_nbytes, cost->no_fuse, cost->scratch_nbytes, cost->threads, FORMAT, AN_PLACE_ALIGN,
                                ((const an_device_base *)p->device)->key};
     *key = an_key_mix(*key, an_hash_bytes(0, device, strlen(device)));

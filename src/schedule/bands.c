@@ -83,6 +83,7 @@ typedef struct group {
     AN_VEC(item) items;
     uint32_t nlevels;
     AN_VEC(level) levels;
+    bool is_trial, found; /* a trial makes no kernels: a group that is found is noted */
     bool is_out; /* of memory */
 } group;
 
@@ -151,11 +152,6 @@ static size_t nbytes_in(const an_sched *s, an_uop base)
 static size_t nbytes_of(group *p, an_uop base)
 {
     return nbytes_in(p->s, base);
-}
-
-bool an_band_may_hold(const an_sched *s, an_uop base)
-{
-    return s->cost->band_nbytes > 0 && is_temp(s, base) && (double)nbytes_in(s, base) >= LARGE_BANDS * s->cost->band_nbytes;
 }
 
 /* Made of indices alone. */
@@ -791,6 +787,14 @@ static an_status lay_out(group *p, const entry_vec *order, an_entry_vec *out)
 
 /* --- the pass -------------------------------------------------------------------------------------------------------- */
 
+/* Notes the kernels of the group. */
+static void note_banded(group *p)
+{
+    p->found = true;
+    for (size_t i = 0; i < p->items.len && !p->is_out; i++)
+        if (p->items.data[i].level) p->is_out = !an_idmap_set(&p->s->banded, p->ctx, p->items.data[i].kernel, 1);
+}
+
 /* The group of a seed by one loop of its writer. *out is the new order, empty where there is no such group. */
 static an_status try_range(group *p, const held *seed, an_uop range, entry_vec *out)
 {
@@ -807,7 +811,8 @@ static an_status try_range(group *p, const held *seed, an_uop range, entry_vec *
     if (p->is_out || !ok) goto done;
     drop_unread(p);
     if (!order_units(p, &units, &ok)) p->is_out = true;
-    if (p->is_out || !ok) goto done;
+    if (!p->is_out && ok && p->is_trial) note_banded(p);
+    if (p->is_out || !ok || p->is_trial) goto done;
     st = put_units(p, &units, out);
     for (uint32_t l = 0; l < p->nlevels && !st; l++)
         if (!an_vec_push(p->ctx, &p->rounds, round_of(p))) st = AN_ERR_NOMEM;
@@ -841,7 +846,8 @@ static an_status try_seed(group *p, an_uop base, size_t at, entry_vec *out)
     an_status st = AN_OK;
     for (size_t i = 0; i < loops->len; i++)
         if (!an_vec_push(p->ctx, &left, loops->data[i])) st = AN_ERR_NOMEM;
-    while (left.len && !out->len && !st) {
+    p->found = false;
+    while (left.len && !out->len && !p->found && !st) {
         size_t best = 0;
         double least = 0;
         for (size_t i = 0; i < left.len; i++) {
@@ -854,7 +860,7 @@ static an_status try_seed(group *p, an_uop base, size_t at, entry_vec *out)
             least = nbytes;
         }
         const an_uop range = left.data[best];
-        memmove(left.data + best, left.data + best + 1, (left.len - best - 1) * sizeof range);
+        for (size_t i = best + 1; i < left.len; i++) left.data[i - 1] = left.data[i];
         left.len--;
         held seed = {base, 0, {0}, (uint32_t)at};
         if (least == 0 || !an_uop_int(p->g, an_uop_src(p->g, range, 0), &p->n)) break;
@@ -865,11 +871,12 @@ static an_status try_seed(group *p, an_uop base, size_t at, entry_vec *out)
     return st;
 }
 
-an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_vec *out)
+/* Over the launches in `order`: groups become rounds in *out, or, where out is NULL, are noted. */
+static an_status find_groups(an_sched *s, const uint32_t *order, size_t n, an_entry_vec *out)
 {
     entry_vec now = {0}, next = {0};
     an_uop_vec tried = {0};
-    group p = {.s = s, .g = s->g, .ctx = s->ctx, .order = &now};
+    group p = {.s = s, .g = s->g, .ctx = s->ctx, .order = &now, .is_trial = !out};
     an_status st = AN_OK;
     for (size_t i = 0; i < n && !st; i++)
         if (!put(&p, &now, (entry){.kernel = order[i]})) st = AN_ERR_NOMEM;
@@ -889,10 +896,26 @@ an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_
             break;
         }
     }
-    if (!st) st = lay_out(&p, &now, out);
+    if (!st && out) st = lay_out(&p, &now, out);
     group_fini(&p);
     an_vec_fini(s->ctx, &now);
     an_vec_fini(s->ctx, &next);
     an_vec_fini(s->ctx, &tried);
+    return st;
+}
+
+an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_vec *out)
+{
+    return find_groups(s, order, n, out);
+}
+
+an_status an_sched_bands_note(an_sched *s)
+{
+    uint32_t *order = NULL;
+    size_t n = 0;
+    const size_t count = s->kernels.len;
+    an_status st = an_sched_order_try(s, &order, &n);
+    if (!st) st = find_groups(s, order, n, NULL);
+    an_mem_free(s->ctx, order, count * sizeof *order);
     return st;
 }

@@ -18,7 +18,7 @@ an_cost an_cost_for(const an_backend *backend)
                  .band_nbytes = 4 << 20, .riding = 3};
     if (backend && strcmp(backend->name, "webgpu") == 0)
         c = (an_cost){.bytes_per_ns = 300, .ops_per_ns = 5000, .launch_ns = 5000, .max_buffers = 8, .max_nodes = 400, .band_nbytes = 32 << 20,
-                      .riding = 100, .carrying = 100, .threads = 8192};
+                      .riding = 100, .carrying = 100, .crowding = 0.3, .threads = 8192};
     return c;
 }
 
@@ -108,6 +108,16 @@ double an_sched_evals(an_sched *s, uint32_t kernel, an_uop tuple)
         (void)an_pairmap_set(s->on_trial ? &s->trial_evals : &s->evals, s->ctx, kernel + 1, tuple.id,
                              (uint32_t)s->eval_counts.len);
     return n;
+}
+
+double an_sched_crowding(an_sched *s, const an_kern *k, double more)
+{
+    enum { AFTER_MAX = 20 }; /* operations on each result that a product does not feel */
+    double results = 1;
+    if (s->cost->crowding == 0 || !k->has_reduce) return 0;
+    for (size_t i = 0; i < k->loops.len; i++) results *= an_range_size(s, k->loops.data[i]);
+    const double after = an_stores_ops(s, &k->stores, false) - an_stores_ops(s, &k->stores, true) + more;
+    return after > AFTER_MAX * results ? s->cost->crowding * k->reduce_ops : 0;
 }
 
 bool an_sched_in_reduce(an_sched *s, an_uop tuple)

@@ -153,17 +153,17 @@ static bool is_unit_reshape(const an_sched *s, an_uop n)
     }
 }
 
-/* A value that is computed, and can be given a buffer: an elementwise node or a reduction; and a permutation of one that
- * nothing else uses, since a buffer in the order its users see is read in order. */
+/* A value that is computed, and can be given a buffer: an elementwise node or a reduction; and what is moved of one that nothing else
+ * uses: a permutation, since a buffer in the order its users see is read in order, or a part, since the rest is not asked for. */
 static bool may_be_stored(const an_sched *s, an_uop n)
 {
-    bool permuted = false;
+    bool moved = false;
     for (;; n = an_uop_src(s->g, n, 0)) {
         const an_op op = an_uop_op(s->g, n);
-        if (permuted && s->info[n.id].nusers != 1) return false;
+        if (moved && s->info[n.id].nusers != 1) return false;
         if (an_op_has(op, AN_TRAIT_ELEM) || op == AN_OP_REDUCE_AXIS) return true;
-        if (op != AN_OP_PERMUTE && !(permuted && is_unit_reshape(s, n))) return false;
-        permuted = true;
+        if (op != AN_OP_PERMUTE && op != AN_OP_SHRINK && !(moved && is_unit_reshape(s, n))) return false;
+        moved = true;
     }
 }
 

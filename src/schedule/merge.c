@@ -164,6 +164,8 @@ static bool worth_it(an_sched *s, const an_kern *shorter, const an_kern *longer,
             loss = other;
     }
     if (!equal) loss += s->cost->carrying * longer->reduce_ops;
+    if (equal && ride[0] > RIDING_LIGHT && !longer->has_reduce) loss += an_sched_crowding(s, shorter, an_stores_ops(s, &longer->stores, false));
+    if (equal && ride[1] > RIDING_LIGHT && !shorter->has_reduce) loss += an_sched_crowding(s, longer, an_stores_ops(s, &shorter->stores, false));
     return loss / s->cost->ops_per_ns < s->cost->launch_ns + shared / s->cost->bytes_per_ns;
 }
 

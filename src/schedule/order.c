@@ -116,6 +116,18 @@ end:
     return st;
 }
 
+an_status an_sched_order_try(an_sched *s, uint32_t **order, size_t *n)
+{
+    const size_t count = s->kernels.len;
+    size_t total = 0;
+    unsigned char *done = an_mem_zalloc(s->ctx, count);
+    *n = 0;
+    *order = an_mem_alloc(s->ctx, count * sizeof **order);
+    const an_status st = *order && done ? kahn(s, done, *order, n, &total) : AN_ERR_NOMEM;
+    an_mem_free(s->ctx, done, count);
+    return st;
+}
+
 an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n)
 {
     const size_t ncopies = s->kernels.len;

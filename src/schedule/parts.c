@@ -1,23 +1,37 @@
-/* parts.c - reductions with few results, where thousands of threads wait for work: in two kernels.
+/* parts.c - reductions in kernels of their own.
+ *
+ * Those with few results, where thousands of threads wait for work, in two kernels:
  *
  *   for i: sum over k of x[i, k]      -->   for p: for i: T[p, i] = sum over q of x[i, p * Q + q]
  *                                           for i: sum over p of T[p, i]
  *
- * T is a new temporary. The first kernel has an output loop more, so that a device of workgroups has that many more of them; what
- * the reduction feeds stays in the second. */
+ * The first kernel has an output loop more, so that a device of workgroups has that many more of them; what the reduction feeds stays in
+ * the second. And a product beside which its kernel has another reduction (the ties of a max pool below the gradient of a
+ * convolution), as only a kernel of one reduction is tiled, or computes so much that the product is slower by more than a buffer costs:
+ *
+ *   for i, j: f(sum over k of a[i, k] * b[k, j], g(i, j))   -->   for i, j: T[i, j] = sum over k of a[i, k] * b[k, j]
+ *                                                                 for i, j: f(T[i, j], g(i, j))
+ *
+ * T is a new temporary. */
 #include "schedule/sched.h"
+
+#include <math.h>
 
 enum {
     PART_MIN = 1024,   /* values that a part takes in, at least */
     ALL_MIN = 1 << 17, /* values of all results together: else one kernel is done sooner than two */
     STEPS_MIN = 128,   /* the same of a product, whose parts share tiles */
     TILE_SIDE = 128,   /* a product's results come in tiles of that side: their operands are used again */
-    TILES_WANTED = 256, /* parts of a product, times its tiles */
-    FEWER = 4          /* so many times more parts make up for cutting a range further in, along which memory may run */
+    UNIT_THREADS = 64, /* threads of the device that stand for a unit, which works on tiles */
+    APART_MIN = 16     /* terms of a product that is worth a buffer between its kernel and what follows */
 };
+/* Units that are busy are enough; one that has a single tile to work on waits for memory at times. */
+static const double BUSY = 0.85, SINGLE = 0.8;
+/* So many times more parts, or busier units, make up for cutting a range further in, along which memory may run. */
+static const double MORE_PARTS = 4, MORE_BUSY = 1.2;
 
 typedef struct parted {
-    an_uop reduce, range; /* range: the one that is cut */
+    an_uop reduce, range; /* range: the one that is cut; none: set apart as it is */
     int64_t n, count;     /* its size; in how many parts */
     an_uop_vec loops;     /* that the reduction varies with */
 } parted;
@@ -85,14 +99,38 @@ static int64_t divisor(int64_t n, double most)
     return 1;
 }
 
-/* Is the reduction, of kernel k, worth it? Then p says how; p->loops is the caller's to free. */
-static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, parted *p)
+/* How busy the units of the device are with that many tiles. */
+static double busy(const an_sched *s, double tiles)
+{
+    const double units = s->cost->threads / UNIT_THREADS, each = ceil(tiles / units);
+    return tiles / (units * each) * (each > 1 ? 1 : SINGLE);
+}
+
+/* In how many parts a product of so many tiles is cut by a range of n, most at most: the fewest that keep the units busy, else those
+ * that keep them busiest. */
+static int64_t parts_of_product(const an_sched *s, int64_t n, double tiles, double most)
+{
+    int64_t best = 1;
+    for (int64_t d = 1; d <= n && (double)d <= most && busy(s, tiles * (double)best) < BUSY; d++)
+        if (n % d == 0 && busy(s, tiles * (double)d) > busy(s, tiles * (double)best)) best = d;
+    return best;
+}
+
+/* Does the kernel's product lose more to what else is computed of its results than a launch, and a buffer for them, cost? */
+static bool is_crowded(an_sched *s, const an_kern *kern, double results)
+{
+    const double lost = an_sched_crowding(s, kern, 0) / s->cost->ops_per_ns;
+    return lost > s->cost->launch_ns + 2 * sizeof(float) * results / s->cost->bytes_per_ns;
+}
+
+/* Is the reduction, of kernel k, worth it? Then p says how; p->loops is the caller's to free. is_alone: the kernel has no other. */
+static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, bool is_alone, parted *p)
 {
     an_graph *g = s->g;
     an_uop_vec below = {0};
     double results = 1, values = 1, inner = 1;
     bool reuse = false;
-    *p = (parted){.reduce = reduce};
+    *p = (parted){.reduce = reduce, .count = 1};
     bool ok = an_dtype_nbytes(an_uop_dtype(g, reduce)) >= 4 && an_ranges_below(s, reduce, &below); /* narrow ones are widened later */
     for (size_t i = 0; i < kern->loops.len && ok; i++) {
         int64_t n = 0;
@@ -110,17 +148,23 @@ static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, parted *p)
     an_vec_fini(s->ctx, &below);
     if (!ok) return false;
     if (results * values * inner < ALL_MIN) return false;
-    double most = s->cost->threads / results;
-    if (reuse) most = TILES_WANTED * (double)(TILE_SIDE * TILE_SIDE) / results;
-    const double least = reuse ? STEPS_MIN : PART_MIN;
-    if (values * inner / least < most) most = values * inner / least;
+    const bool apart = reuse && values * inner >= APART_MIN && (!is_alone || is_crowded(s, kern, results));
+    if (s->cost->threads == 0) return apart;
+    const double least = reuse ? STEPS_MIN : PART_MIN, tiles = results / (TILE_SIDE * TILE_SIDE);
+    const double most = reuse ? values * inner / least : fmin(s->cost->threads / results, values * inner / least);
+    double gain = reuse ? busy(s, tiles) : 1;
     for (uint32_t i = 1; i < an_uop_nsrc(g, reduce); i++) {
         int64_t n = 0;
         (void)const_size(s, an_uop_src(g, reduce, i), &n);
-        const int64_t count = divisor(n, most);
-        if (count > FEWER * p->count) p->range = an_uop_src(g, reduce, i), p->n = n, p->count = count;
+        const int64_t count = reuse ? parts_of_product(s, n, tiles, most) : divisor(n, most);
+        const double now = reuse ? busy(s, tiles * (double)count) : (double)count;
+        if (count == 1 || now <= gain * (p->count == 1 ? 1 : reuse ? MORE_BUSY : MORE_PARTS)) continue;
+        p->range = an_uop_src(g, reduce, i);
+        p->n = n;
+        p->count = count;
+        gain = now;
     }
-    return p->count > 1;
+    return p->count > 1 || apart;
 }
 
 /* Does u vary with a range that is neither one of the loops nor bound by a reduction in it? */
@@ -157,6 +201,7 @@ static an_status outermost(an_sched *s, const an_kern *kern, an_uop_vec *out)
 static const char *reason_of(an_sched *s, const parted *p)
 {
     an_str text;
+    if (p->count == 1) return "a product, apart from what else its kernel computes";
     an_str_init(&text, s->ctx);
     an_str_printf(&text, "a reduction with few results, in %lld parts that run side by side", (long long)p->count);
     char *copy = text.failed ? NULL : an_graph_alloc(s->g, text.len + 1);
@@ -182,50 +227,60 @@ static an_uop reduce_over(an_sched *s, const parted *p, an_uop value, an_uop ran
 static an_status take_in_parts(an_sched *s, const parted *p, an_uop *becomes)
 {
     an_graph *g = s->g;
-    an_uop dims[AN_RANK_MAX], from[AN_RANK_MAX + 1], to[AN_RANK_MAX + 1], at[AN_RANK_MAX];
-    const uint32_t rank = (uint32_t)p->loops.len + 1;
-    dims[0] = an_index(g, p->count);
-    for (uint32_t i = 1; i < rank; i++) dims[i] = an_uop_src(g, p->loops.data[i - 1], 0);
+    an_uop dims[AN_RANK_MAX], from[AN_RANK_MAX], to[AN_RANK_MAX], at[AN_RANK_MAX], q = AN_UOP_NONE;
+    const uint32_t first = p->count > 1 ? 1 : 0, rank = (uint32_t)p->loops.len + first; /* of T: parts, then loops */
+    if (first) dims[0] = an_index(g, p->count);
+    for (uint32_t i = first; i < rank; i++) dims[i] = an_uop_src(g, p->loops.data[i - first], 0);
     const an_uop temp = an_buffer_node(g, an_uop_dtype(g, p->reduce), dims, rank);
     if (an_uop_is_none(temp)) return AN_ERR_NOMEM;
     const uint32_t k = an_sched_kernel_new(s, temp, reason_of(s, p));
     if (k == UINT32_MAX) return AN_ERR_NOMEM;
     an_kern *kern = &s->kernels.data[k];
-    const an_uop tuple = kern->tuple, q = an_sched_range(s, an_index(g, p->n / p->count), temp, 0);
-    for (uint32_t i = 1; i < rank; i++) {
-        from[i] = p->loops.data[i - 1];
+    const an_uop tuple = kern->tuple;
+    for (uint32_t i = first; i < rank; i++) {
+        at[i] = from[i] = p->loops.data[i - first];
         to[i] = an_uop_src(g, tuple, i);
     }
-    from[0] = p->range;
-    to[0] = an_idx_add(g, an_idx_mul(g, an_uop_src(g, tuple, 0), an_index(g, p->n / p->count)), q);
-    an_uop value = an_uop_is_none(to[0]) ? to[0] : an_substitute(g, an_uop_src(g, p->reduce, 0), from, to, rank);
+    if (first) {
+        q = an_sched_range(s, an_index(g, p->n / p->count), temp, 0);
+        from[0] = p->range;
+        to[0] = an_idx_add(g, an_idx_mul(g, an_uop_src(g, tuple, 0), an_index(g, p->n / p->count)), q);
+        at[0] = an_sched_range(s, an_index(g, p->count), temp, 0);
+        if (an_uop_is_none(to[0]) || an_uop_is_none(at[0])) return AN_ERR_NOMEM;
+    }
+    an_uop value = an_substitute(g, an_uop_src(g, p->reduce, 0), from, to, rank);
     if (!an_uop_is_none(value)) value = reduce_over(s, p, value, q);
     if (an_uop_is_none(value)) return AN_ERR_NOMEM;
     const an_uop st = an_store(g, temp, an_tuple_flat(s, tuple, an_uop_shape(g, temp)), value, AN_UOP_NONE);
     if (an_uop_is_none(st) || !an_vec_push(s->ctx, &kern->stores, st) || !an_kern_refresh(s, kern)) return AN_ERR_NOMEM;
 
-    at[0] = an_sched_range(s, an_index(g, p->count), temp, 0);
-    for (uint32_t i = 1; i < rank; i++) at[i] = p->loops.data[i - 1];
     const an_uop where = an_tuple_make(s, at, rank, an_const_int(g, AN_BOOL, 1));
-    if (an_uop_is_none(at[0]) || an_uop_is_none(where)) return AN_ERR_NOMEM;
+    if (an_uop_is_none(where)) return AN_ERR_NOMEM;
     const an_uop load = an_load(g, temp, an_tuple_flat(s, where, an_uop_shape(g, temp)), AN_UOP_NONE), src[2] = {load, at[0]};
     if (an_uop_is_none(load)) return AN_ERR_NOMEM;
-    *becomes = an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, p->reduce), src, 2, an_uop_arg(g, p->reduce));
+    *becomes = first ? an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, p->reduce), src, 2, an_uop_arg(g, p->reduce)) : load;
     return an_uop_is_none(*becomes) ? AN_ERR_NOMEM : AN_OK;
 }
 
-/* Each of its reductions sees what those before it became. */
-static an_status kernel_in_parts(an_sched *s, uint32_t k)
+/* Each of its reductions sees what those before it became. *noted: bands.c has been asked. */
+static an_status kernel_in_parts(an_sched *s, uint32_t k, bool *noted)
 {
     an_uop_vec reduces = {0};
     an_status st = outermost(s, &s->kernels.data[k], &reduces);
+    size_t left = reduces.len;
     bool any = false;
     const an_phase before = an_graph_set_phase(s->g, (an_phase)an_node_of(s->g, s->kernels.data[k].node)->phase);
     for (size_t i = 0; i < reduces.len && !st; i++) {
         parted p;
         an_uop becomes = AN_UOP_NONE;
-        if (plan(s, &s->kernels.data[k], reduces.data[i], &p)) {
+        const bool worth = plan(s, &s->kernels.data[k], reduces.data[i], left == 1, &p);
+        if (worth && !*noted) {
+            st = an_sched_bands_note(s);
+            *noted = true;
+        }
+        if (worth && !st && !an_idmap_get(&s->banded, k)) {
             any = true;
+            left -= p.count == 1;
             st = take_in_parts(s, &p, &becomes);
             an_kern *kern = &s->kernels.data[k];
             if (!st) st = an_substitute_many(s->g, kern->stores.data, kern->stores.len, &p.reduce, &becomes, 1);
@@ -239,21 +294,12 @@ static an_status kernel_in_parts(an_sched *s, uint32_t k)
     return st;
 }
 
-/* Will bands.c want to run kernels over rows? Then rows are to stay one range in all of them. */
-static bool has_bands(const an_sched *s)
-{
-    for (size_t k = 0; k < s->kernels.len; k++)
-        for (size_t i = 0; !s->kernels.data[k].dead && i < s->kernels.data[k].stores.len; i++)
-            if (an_band_may_hold(s, an_ptr_base(s->g, an_uop_src(s->g, s->kernels.data[k].stores.data[i], 0)))) return true;
-    return false;
-}
-
 an_status an_sched_parts(an_sched *s)
 {
     const size_t n = s->kernels.len;
+    bool noted = false;
     an_status st = AN_OK;
-    if (s->cost->no_fuse || s->cost->threads == 0 || has_bands(s)) return AN_OK;
-    for (uint32_t k = 0; k < n && !st; k++)
-        if (!s->kernels.data[k].dead && s->kernels.data[k].has_reduce) st = kernel_in_parts(s, k);
+    for (uint32_t k = 0; k < n && !st && !s->cost->no_fuse; k++)
+        if (!s->kernels.data[k].dead && s->kernels.data[k].has_reduce) st = kernel_in_parts(s, k, &noted);
     return st;
 }

@@ -72,6 +72,7 @@ typedef struct an_sched {
     bool all_tight;
     an_idmap buffer_of;  /* stored node -> its BUFFER or ASSIGN */
     an_uop_vec outputs;  /* BUFFERs of the roots */
+    an_idmap banded;     /* kernels that bands.c is to run over bands of rows: they keep rows as one range */
 } an_sched;
 
 /* --- rangeify.c -------------------------------------------------------------------------------- */
@@ -102,6 +103,8 @@ double an_range_size(an_sched *s, an_uop range);
 double an_sched_evals(an_sched *s, uint32_t kernel, an_uop tuple);
 /* Modelled ns of evaluating n, and all that is inlined below it, at those contexts; stops beyond limit. */
 double an_sched_cost(an_sched *s, an_uop n, const an_context *contexts, size_t ncontexts, double limit);
+/* Operations' worth of time that a kernel whose reductions are products loses to what it computes of their results, and `more`. */
+double an_sched_crowding(an_sched *s, const an_kern *k, double more);
 /* The tuple depends on a reduce range. */
 bool an_sched_in_reduce(an_sched *s, an_uop tuple);
 double an_numel(an_sched *s, an_shape shape);
@@ -122,8 +125,10 @@ an_status an_sched_parts(an_sched *s);                                     /* pa
 an_status an_sched_merge(an_sched *s);                                    /* merge.c: kernels with several outputs */
 an_status an_sched_pack(an_sched *s);                                     /* pack.c: operands of products in panels */
 an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n);       /* order.c: launch order */
-/* bands.c: is the buffer large enough to be held a band of rows at a time? Then kernels are to keep rows as one range. */
-bool an_band_may_hold(const an_sched *s, an_uop base);
+/* order.c: the same as far as it goes, before all kernels are there: those in a circle, and after it, are left out. */
+an_status an_sched_order_try(an_sched *s, uint32_t **order, size_t *n);
+/* bands.c: notes in s->banded the kernels that would run over bands, were these all. */
+an_status an_sched_bands_note(an_sched *s);
 /* bands.c: what is large and short-lived, a band of rows at a time; kernels it runs over bands are in *out once a band. */
 an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_vec *out);
 an_status an_sched_split(an_sched *s, const an_entry_vec *order, an_schedule *out); /* split.c: slots, names */

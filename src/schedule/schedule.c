@@ -27,6 +27,7 @@ static void sched_fini(an_sched *s)
     an_idmap_fini(&s->simplified, s->ctx);
     an_idmap_fini(&s->buffer_of, s->ctx);
     an_idmap_fini(&s->tight, s->ctx);
+    an_idmap_fini(&s->banded, s->ctx);
     an_pairmap_fini(&s->evals, s->ctx);
 }
 

@@ -23,6 +23,7 @@ typedef struct an_cost {
     double band_nbytes;     /* of a band of what is large (bands.c); 0: there are no bands */
     double riding;        /* slowdown of a reduction that shares a kernel, and so has no tiles of its own */
     double carrying;      /* the same of one whose kernel takes in stores of fewer loops: iterations are threads on a GPU */
+    double crowding;      /* part of a product's time lost where much is computed of each result: registers, of threads that sum */
     uint32_t threads;     /* side by side, to keep a device of workgroups busy; 0: it is none */
     bool no_fuse;         /* the unfused twin: every reduction and every elementwise node has its own kernel */
 } an_cost;
