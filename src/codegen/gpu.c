@@ -441,23 +441,16 @@ done:
     return st;
 }
 
-/* --- several ranges as one ----------------------------------------------------------------------- */
+/* --- two ranges as one --------------------------------------------------------------------------- */
 
-an_status an_gpu_join(an_graph *g, an_uop *sink, const an_uop *ranges, uint32_t n, uint32_t id)
+an_status an_gpu_join(an_graph *g, an_uop *sink, an_uop outer, an_uop inner)
 {
-    an_range_sub subs[AN_RANK_MAX * 2];
-    int64_t all = 1, step = 1;
-    for (uint32_t i = 0; i < n; i++) all *= an_range_bound(g, ranges[i]);
-    const an_uop one = an_range(g, an_index(g, all), id, AN_RANGE_REDUCE);
-    for (uint32_t i = n; i-- > 0;) {
-        const int64_t bound = an_range_bound(g, ranges[i]);
-        an_uop to = step == 1 ? one : an_binary(g, AN_OP_FLOORDIV, one, an_index(g, step));
-        if (i > 0) to = an_binary(g, AN_OP_FLOORMOD, to, an_index(g, bound));
-        if (an_uop_is_none(to)) return AN_ERR_NOMEM;
-        subs[i] = (an_range_sub){ranges[i], to, {i ? AN_UOP_NONE : one, AN_UOP_NONE}, i ? 0 : 1};
-        step *= bound;
-    }
-    return an_replace_ranges(g, sink, 1, subs, n);
+    const int64_t n = an_range_bound(g, inner);
+    const an_uop one = an_range(g, an_index(g, an_range_bound(g, outer) * n), an_range_id(an_uop_arg(g, outer)), AN_RANGE_REDUCE);
+    const an_uop high = an_binary(g, AN_OP_FLOORDIV, one, an_index(g, n)), low = an_binary(g, AN_OP_FLOORMOD, one, an_index(g, n));
+    if (an_uop_is_none(high) || an_uop_is_none(low)) return AN_ERR_NOMEM;
+    const an_range_sub subs[2] = {{outer, high, {one, AN_UOP_NONE}, 1}, {inner, low, {AN_UOP_NONE, AN_UOP_NONE}, 0}};
+    return an_replace_ranges(g, sink, 1, subs, 2);
 }
 
 /* --- what is left -------------------------------------------------------------------------------- */

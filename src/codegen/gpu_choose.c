@@ -26,6 +26,7 @@ typedef struct chooser {
     an_ctx *ctx;
     an_uop *sink;
     const an_codegen_opts *opts;
+    const struct shape *only; /* of the tiles; NULL: whichever is best */
     an_trace *trace;
     an_opt_vec *list;
     an_dag d;
@@ -77,13 +78,10 @@ static an_status apply(chooser *c, an_opt_kind kind, uint32_t id, int64_t amount
     return st ? st : refresh(c);
 }
 
-static an_status mark(chooser *c, uint32_t id, an_range_kind kind, uint32_t to)
+static an_status mark(chooser *c, uint32_t id, an_opt_kind kind, uint32_t to)
 {
-    const size_t r = find(c, id);
-    if (r == AN_RANGES_MAX) return AN_OK; /* of one element: gone */
-    an_trace_note(c->trace, "range %u is %s", id, kind == AN_RANGE_GLOBAL ? "GLOBAL" : kind == AN_RANGE_LOCAL ? "LOCAL" : "GROUP");
-    const an_status st = an_gpu_mark(c->g, c->sink, c->d.ranges.data[r], kind, to);
-    return st ? st : refresh(c);
+    bool done = false;
+    return find(c, id) == AN_RANGES_MAX ? AN_OK : apply(c, kind, id, to, NULL, &done); /* of one element: gone */
 }
 
 /* --- products -------------------------------------------------------------------------------------- */
@@ -221,6 +219,7 @@ static const struct shape *choose_shape(const chooser *c, side *i, side *j, doub
     for (uint32_t k = 0; k < j->count; k++) n *= (double)j->n[k];
     for (size_t x = 0; x < sizeof shapes / sizeof shapes[0]; x++) {
         const struct shape *s = &shapes[x];
+        if (c->only && s != c->only) continue;
         if (4 * step * (s->m + s->n + 8) > (int64_t)c->opts->gpu.local_nbytes) continue; /* f32, with padding */
         if (!fill(i, s->m, s->tm, whole) || !fill(j, s->n, s->tn, whole) || s->m / s->tm * (s->n / s->tn) > (int64_t)c->opts->gpu.threads) continue;
         double blocks = batch;
@@ -252,10 +251,10 @@ static an_status cut_loop(chooser *c, const side *s, uint32_t at, int64_t thread
     }
     if (!st && v > 1) st = apply(c, lanes ? AN_OPT_VECTOR : AN_OPT_UPCAST, quad, v, NULL, &done);
     if (st || threads == 1) return st;
-    if (threads <= inner) return mark(c, quad, AN_RANGE_LOCAL, low);
+    if (threads <= inner) return mark(c, quad, AN_OPT_LOCAL, low);
     st = apply(c, AN_OPT_CUT, quad, inner, &last, &done);
-    if (!st) st = mark(c, last, AN_RANGE_LOCAL, low);
-    return st ? st : mark(c, quad, AN_RANGE_LOCAL, high);
+    if (!st) st = mark(c, last, AN_OPT_LOCAL, low);
+    return st ? st : mark(c, quad, AN_OPT_LOCAL, high);
 }
 
 static an_status cut_side(chooser *c, const side *s, int64_t size, int64_t each, bool lanes, int64_t inner, uint32_t local, uint32_t *global)
@@ -266,7 +265,7 @@ static an_status cut_side(chooser *c, const side *s, int64_t size, int64_t each,
         const int64_t v = i == 0 ? 4 : 1, t = smaller(s->take[i] / v, threads);
         const uint32_t outer = local - 2 * i; /* further out */
         st = cut_loop(c, s, i, t, v, i == 0 && lanes, i == 0 ? inner : t, outer, i == 0 ? local + 2 : outer);
-        if (!st) st = mark(c, s->ids[i], AN_RANGE_GLOBAL, (*global)++);
+        if (!st) st = mark(c, s->ids[i], AN_OPT_GLOBAL, (*global)++);
         threads /= t;
     }
     return st;
@@ -418,28 +417,23 @@ static an_status product(chooser *c, bool *done)
     const an_uop before = *c->sink;
     const size_t nlist = c->list->len;
     uint32_t others_ids[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = id_k, written = 0;
-    const char *why = NULL;
     bool ok = true;
     for (size_t r = 0; r < c->d.ranges.len; r++) {
         bool mine = id_at(c, r) == i.ids[0];
         for (uint32_t k = 0; k < j.count; k++) mine = mine || j.ids[k] == id_at(c, r);
         if (kind_at(c, r) == AN_RANGE_LOOP && !mine && n < LOOPS_MAX) others_ids[n++] = id_at(c, r);
     }
-    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others_ids[o], AN_RANGE_GLOBAL, global++);
+    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others_ids[o], AN_OPT_GLOBAL, global++);
     if (!st) st = cut_side(c, &i, s->m, s->tm, false, 4, AN_GPU_LOCAL_ID + 8, &global);
     if (!st) st = cut_side(c, &j, s->n, s->tn, true, 8, AN_GPU_LOCAL_ID + 9, &global);
-    if (!st && nk % p.step) {
-        st = an_gpu_fill(c->g, c->sink, id_k, p.step, &why);
-        if (!st) st = refresh(c);
-    }
-    if (!st && !why && nk > p.step) st = apply(c, AN_OPT_CUT, id_k, p.step, &inner, &ok);
-    if (!st && !why && ok && !c->opts->gpu.small_code) {
+    if (!st && nk % p.step) st = apply(c, AN_OPT_FILL, id_k, p.step, NULL, &ok);
+    if (!st && ok && nk > p.step) st = apply(c, AN_OPT_CUT, id_k, p.step, &inner, &ok);
+    if (!st && ok && !c->opts->gpu.small_code) {
         st = apply(c, AN_OPT_UNROLL, inner, p.step, &written, &ok);
         inner = written;
     }
-    if (!st && !why && ok) st = an_gpu_tile(c->g, c->sink, inner, c->opts->gpu.local_nbytes, &why);
-    if (!st && (why || !ok)) { /* as if it had not been tried */
-        an_trace_note(c->trace, "no tile: %s", why ? why : "its reduction cannot be cut");
+    if (!st && ok) st = apply(c, AN_OPT_TILE, inner, c->opts->gpu.local_nbytes, NULL, &ok);
+    if (!st && !ok) { /* as if it had not been tried */
         *c->sink = before;
         c->list->len = nlist;
         return refresh(c);
@@ -482,7 +476,7 @@ static an_status deal(chooser *c, uint32_t id)
     an_status st = AN_OK;
     if (r == AN_RANGES_MAX) return AN_OK;
     if (!is_joined(c, r) && bound_at(c, r) % 4 == 0 && bound_at(c, r) >= 4 * ROW_MIN) st = apply(c, AN_OPT_VECTOR, id, 4, NULL, &done);
-    return st ? st : mark(c, id, AN_RANGE_GROUP, id);
+    return st ? st : mark(c, id, AN_OPT_DEAL, id);
 }
 
 /* Ranges of the reduction at position i that can become one, the one along memory last; 0 where there is nothing to join. */
@@ -547,8 +541,7 @@ static an_status join(chooser *c)
             else
                 ranges[n - 1] = c->d.ranges.data[rest];
         }
-        if (n > 1) st = an_gpu_join(c->g, c->sink, ranges, n, id);
-        if (!st) st = refresh(c);
+        for (uint32_t k = 1; k < n && !st; k++) st = apply(c, AN_OPT_JOIN, id, an_range_id(an_uop_arg(c->g, ranges[k])), NULL, &lanes);
         an_trace_note(c->trace, "%u ranges of a reduction are one, %u", n, id);
         if (fast != AN_RANGES_MAX && c->njoined < JOINED_MAX) c->joined[c->njoined++] = n > 1 ? id : an_range_id(an_uop_arg(c->g, ranges[0]));
         i = (size_t)-1; /* positions are new */
@@ -602,10 +595,10 @@ static an_status rows(chooser *c, bool *done)
         const uint32_t id = id_at(c, columns);
         st = apply(c, AN_OPT_PADTO, id, COLUMN_LANES, &local, &ok);
         if (!st && !ok) return AN_OK;
-        if (!st) st = mark(c, local, AN_RANGE_LOCAL, AN_GPU_LOCAL_ID);
+        if (!st) st = mark(c, local, AN_OPT_LOCAL, AN_GPU_LOCAL_ID);
     }
-    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, ids[o], AN_RANGE_GLOBAL, global++);
-    for (uint32_t o = 0; o < ngroup && !st; o++) st = straight ? deal(c, group[o]) : mark(c, group[o], AN_RANGE_GROUP, group[o]);
+    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, ids[o], AN_OPT_GLOBAL, global++);
+    for (uint32_t o = 0; o < ngroup && !st; o++) st = straight ? deal(c, group[o]) : mark(c, group[o], AN_OPT_DEAL, group[o]);
     size_t longest = AN_RANGES_MAX; /* of what is stored for each row */
     for (uint32_t o = 0; o < ninner && !st; o++) {
         const size_t r = find(c, inner[o]);
@@ -633,15 +626,23 @@ static an_status joined_rows(chooser *c, bool *done)
     return refresh(c);
 }
 
-an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
+enum { NSHAPES = sizeof shapes / sizeof shapes[0], BEST = 0, FIRST_SHAPE = 1, ROWS = FIRST_SHAPE + NSHAPES, ELEMENTS, NWAYS };
+
+uint32_t an_gpu_nways(void)
+{
+    return NWAYS;
+}
+
+an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, uint32_t way, an_trace *trace, an_opt_vec *list)
 {
     an_uop now = *sink;
     chooser c = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .opts = opts, .trace = trace, .list = list};
     bool done = false;
+    if (way >= FIRST_SHAPE && way < ROWS) c.only = &shapes[way - FIRST_SHAPE];
     an_status st = refresh(&c);
-    if (!st) st = product(&c, &done);
-    if (!st && !done) st = joined_rows(&c, &done);
-    if (!st && !done) st = an_opt_choose_lanes(g, &now, opts, trace, list);
+    if (!st && (way == BEST || c.only)) st = product(&c, &done);
+    if (!st && !done && (way == BEST || way == ROWS)) st = joined_rows(&c, &done);
+    if (!st && !done && (way == BEST || way == ELEMENTS)) st = an_opt_choose_lanes(g, &now, opts, trace, list);
     an_dag_fini(&c.d);
     if (!st) *sink = now;
     return st;

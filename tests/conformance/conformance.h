@@ -24,6 +24,12 @@ typedef struct conf_devices {
 void conf_open(an_test *t, conf_devices *d);
 void conf_close(conf_devices *d);
 
+/* Lanes of vectors of such elements. With a GPU among the devices, four: compilers of software adapters take minutes for functions
+ * that are written out sixteen times. */
+uint32_t conf_lanes(const conf_devices *d, size_t nbytes);
+/* A device may lack a dtype, and must then refuse it by a sentence with its name. */
+bool conf_has_dtype(an_test *t, const conf_devices *d, size_t which, an_dtype dtype);
+
 /* A buffer of a kernel, in and out. */
 typedef struct conf_buffer {
     void *data;

@@ -12,7 +12,8 @@ typedef struct maker {
     uint64_t state;
     an_uop pool[INPUTS + STEPS];
     size_t npool;
-    uint32_t lanes;
+    uint32_t lanes, lanes_top;
+    const bool *has; /* by dtype: all devices have it */
 } maker;
 
 static uint32_t below(maker *m, uint32_t n)
@@ -23,7 +24,10 @@ static uint32_t below(maker *m, uint32_t n)
 
 static an_dtype any_dtype(maker *m)
 {
-    return (an_dtype)(AN_BOOL + below(m, AN_F64 - AN_BOOL + 1));
+    an_dtype dtype = AN_DTYPE_NONE;
+    do dtype = (an_dtype)(AN_BOOL + below(m, AN_F64 - AN_BOOL + 1));
+    while (!m->has[dtype]);
+    return dtype;
 }
 
 /* A value of the pool of this dtype, made by a cast of any if there is none. */
@@ -85,7 +89,7 @@ static void make(maker *m, an_test *t, uint64_t seed)
     conf_list_init(l, t);
     m->state = an_mix64(77, seed);
     m->npool = 0;
-    m->lanes = seed % 3 == 0 ? 1 : seed % 3 == 1 ? LANES_TOP : 3;
+    m->lanes = seed % 3 == 0 ? 1 : seed % 3 == 1 ? m->lanes_top : 3;
     an_uop in[INPUTS], out[OUTPUTS];
     an_dtype to[OUTPUTS];
     for (size_t i = 0; i < INPUTS; i++) in[i] = conf_param(l, any_dtype(m), false);
@@ -150,8 +154,15 @@ static void random_expressions_are_the_same_bits(an_test *t)
     static const an_kernel *kernels[KERNELS];
     static an_program *programs[CONF_BACKENDS_MAX][KERNELS];
     conf_devices d;
+    bool has[AN_DTYPE_COUNT];
     conf_open(t, &d);
+    for (int dtype = AN_BOOL; dtype <= AN_F64; dtype++) {
+        has[dtype] = true;
+        for (size_t which = 0; which < d.n; which++) has[dtype] = has[dtype] && conf_has_dtype(t, &d, which, (an_dtype)dtype);
+    }
     for (size_t i = 0; i < KERNELS; i++) {
+        makers[i].has = has;
+        makers[i].lanes_top = conf_lanes(&d, 4);
         make(&makers[i], t, i);
         kernels[i] = &makers[i].l.kernel;
     }
