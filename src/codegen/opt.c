@@ -232,6 +232,16 @@ static bool has_scratch(const an_dag *d, an_uop range)
     return false;
 }
 
+/* Does r decide what is in a tile of workgroup memory? */
+static bool fills_tiles(const an_dag *d, size_t r)
+{
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        if (an_uop_op(d->g, u) == AN_OP_REDUCE && an_reduce_op(an_uop_arg(d->g, u)) == AN_OP_BARRIER && an_rangeset_has(&d->deps[i], r)) return true;
+    }
+    return false;
+}
+
 /* Is r the loop over passes of a CARRY, which some store goes along with in one place? */
 static bool is_carried(const an_dag *d, an_uop sink, size_t r)
 {
@@ -310,6 +320,7 @@ static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, i
     if (opt.kind >= AN_OPT_GLOBAL && opt.kind <= AN_OPT_TILE) return refusal_on_gpu(d, r, opt, n);
     if (!loop && !reduce) return "it is the inner part of an opt already";
     if (has_scratch(d, d->ranges.data[r])) return "each of its iterations has a copy in scratch";
+    if (fills_tiles(d, r)) return "each of its iterations fills tiles anew";
     if (opt.kind == AN_OPT_ORDER) {
         const size_t before = range_of_id(d, opt.amount);
         if (!loop) return only_loops;

@@ -23,7 +23,7 @@ static void any_opts_in_any_order_keep_the_meaning(an_test *t)
         const kernel k = i % 10 == 0   ? kernel_softmax(g, 6, 12)
                          : i % 10 == 1 ? kernel_nested(g, 4, 12)
                          : i % 10 == 2 ? kernel_update(g, 24)
-                         : i % 10 == 3 ? kernel_matmul(g, AN_F32, 8, 12, 6, pick(&state, 2), pick(&state, 2), true)
+                         : i % 10 == 3 || i % 10 == 4 ? kernel_matmul(g, AN_F32, 8, 12, 6, pick(&state, 2), pick(&state, 2), true)
                                        : random_kernel(g, &state);
         an_uop sink = k.sink;
         CHECK_OK(t, an_pass_prepare(g, &sink));
@@ -32,6 +32,9 @@ static void any_opts_in_any_order_keep_the_meaning(an_test *t)
             an_opt opt = {(an_opt_kind)pick(&state, AN_OPT_COUNT), random_id(&state),
                                 amounts[pick(&state, 5)]};
             const char *why = NULL;
+            static const an_opt of_product[] = {{AN_OPT_CUT, 3 * AN_RANGE_ID_STEP, 2}, {AN_OPT_JOIN, 3 * AN_RANGE_ID_STEP, 0},
+                                                {AN_OPT_LOCAL, AN_RANGE_ID_STEP, 0}, {AN_OPT_TILE, 3 * AN_RANGE_ID_STEP, 0}};
+            if (i % 10 == 4 && o < 4) opt = of_product[o];
             if (opt.kind == AN_OPT_ORDER || opt.kind == AN_OPT_JOIN) opt.amount = random_id(&state);
             if (opt.kind == AN_OPT_GLOBAL) opt.amount = 1 + pick(&state, 4);
             if (opt.kind == AN_OPT_LOCAL) opt.amount = 32 + pick(&state, 4);
