@@ -20,6 +20,10 @@ an_status an_gpu_fill(an_graph *g, an_uop *sink, uint32_t k_id, int64_t amount, 
 /* JOIN: two constant REDUCE ranges, both bound wherever one is, as one range with the id of the outer. */
 an_status an_gpu_join(an_graph *g, an_uop *sink, an_uop outer, an_uop inner);
 
+/* Of what a kernel both writes and reads: do iterations of range r touch no element that another one writes? For those with the same
+ * values of the ranges in same. */
+bool an_gpu_is_apart(const an_dag *d, an_uop sink, size_t r, const an_rangeset *same);
+
 /* The heuristics: gpu_choose.c. way: 0 is what the rules say is best; then those of an_opt_choose_other. */
 uint32_t an_gpu_nways(void);
 an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, uint32_t way, an_trace *trace, an_opt_vec *list);

@@ -549,6 +549,24 @@ static an_status join(chooser *c)
     return st;
 }
 
+/* In place: may these loops be workgroups? Other elements are read before any is written only in reductions, whose threads are joined
+ * before they go on. */
+static bool are_apart(const chooser *c, const uint32_t *ids, uint32_t n, const an_rangeset *dealt)
+{
+    an_rangeset same = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        if (!an_gpu_is_apart(&c->d, *c->sink, find(c, ids[i]), &same)) return false;
+        an_rangeset_add(&same, find(c, ids[i]));
+    }
+    for (uint32_t s = 0; s < an_uop_nsrc(c->g, *c->sink); s++)
+        for (size_t i = 0; i < c->d.order.len; i++) {
+            const an_uop load = c->d.order.data[i], store = an_uop_src(c->g, *c->sink, s);
+            if (an_uop_op(c->g, load) != AN_OP_LOAD || !an_uop_eq(an_uop_src(c->g, load, 0), an_uop_src(c->g, store, 0))) continue;
+            if (!an_uop_eq(an_uop_src(c->g, load, 1), an_uop_src(c->g, store, 1)) && !an_rangeset_meets(&c->d.deps[i], dealt)) return false;
+        }
+    return true;
+}
+
 static an_status rows(chooser *c, bool *done)
 {
     an_rangeset outer = {0}, dealt = {0};
@@ -585,7 +603,7 @@ static an_status rows(chooser *c, bool *done)
         count *= bound_at(c, r) < 0 ? 64.0 : (double)bound_at(c, r);
         for (size_t k = 0; k < c->d.ranges.len; k++) shared = shared || (an_rangeset_has(&dealt, k) && is_shared(c, k, r));
     }
-    if (!any || n == LOOPS_MAX || ninner == LOOPS_MAX) return AN_OK;
+    if (!any || n == LOOPS_MAX || ninner == LOOPS_MAX || !are_apart(c, ids, n, &dealt)) return AN_OK;
     if (count > (shared ? ROWS_MAX / 4 : ROWS_MAX * 64)) return AN_OK; /* threads enough, and what they read is read by others too */
     if (!straight && (columns == AN_RANGES_MAX || count > ROWS_MAX || bound_at(c, columns) < COLUMN_LANES)) return AN_OK;
     an_status st = AN_OK;

@@ -13,6 +13,7 @@ typedef struct maker {
     an_uop pool[INPUTS + STEPS];
     size_t npool;
     uint32_t lanes, lanes_top;
+    bool flushes, flushes_div; /* some device does */
     const bool *has; /* by dtype: all devices have it */
 } maker;
 
@@ -65,6 +66,28 @@ static bool has_op(an_dtype dtype, an_op op)
     }
 }
 
+static an_uop constant(maker *m, an_dtype dtype, double v)
+{
+    const an_uop c = conf_put(&m->l, an_const_float(m->l.g, dtype, v));
+    return m->lanes == 1 ? c : conf_vector_op(&m->l, AN_OP_BROADCAST, c, m->lanes, 0);
+}
+
+/* Zero for what is below the normal numbers, x for all else: comparisons and where do not flush. */
+static an_uop without_tiny(maker *m, an_dtype dtype, an_uop x)
+{
+    const an_uop inside = conf_binary(&m->l, AN_OP_AND, conf_binary(&m->l, AN_OP_CMPLT, x, constant(m, dtype, 0x1p-126)),
+                                      conf_binary(&m->l, AN_OP_CMPLT, constant(m, dtype, -0x1p-126), x));
+    const an_uop s[3] = {inside, constant(m, dtype, 0), x};
+    return conf_put(&m->l, an_uop_new_full(m->l.g, AN_OP_WHERE, dtype, m->lanes, s, 3, 0, 0));
+}
+
+/* Where a device may take such numbers as 0, and join a product with a sum, neither is asked of it. */
+static bool is_loose(const maker *m, an_dtype dtype, an_op op)
+{
+    if (dtype != AN_F32 && dtype != AN_BF16) return false;
+    return op == AN_OP_DIV || op == AN_OP_SQRT ? m->flushes_div : m->flushes && (op == AN_OP_ADD || op == AN_OP_MUL || op == AN_OP_MULACC);
+}
+
 static void step(maker *m)
 {
     an_dtype dtype = any_dtype(m);
@@ -76,8 +99,13 @@ static void step(maker *m)
     } else {
         const uint32_t nsrc = (uint32_t)an_op_info_of(op)->arity;
         an_uop s[3];
-        for (uint32_t i = 0; i < nsrc; i++) s[i] = any_of(m, op == AN_OP_WHERE && i == 0 ? AN_BOOL : dtype);
+        const bool loose = is_loose(m, dtype, op);
+        for (uint32_t i = 0; i < nsrc; i++) {
+            s[i] = any_of(m, op == AN_OP_WHERE && i == 0 ? AN_BOOL : dtype);
+            if (loose) s[i] = without_tiny(m, dtype, s[i]);
+        }
         u = conf_put(&m->l, an_uop_new_full(m->l.g, op, an_op_has(op, AN_TRAIT_CMP) ? AN_BOOL : dtype, m->lanes, s, nsrc, 0, 0));
+        if (loose) u = without_tiny(m, dtype, u);
     }
     m->pool[m->npool++] = u;
 }
@@ -162,6 +190,10 @@ static void random_expressions_are_the_same_bits(an_test *t)
     }
     for (size_t i = 0; i < KERNELS; i++) {
         makers[i].has = has;
+        for (size_t which = 0; which < d.n; which++) {
+            makers[i].flushes = makers[i].flushes || conf_flushes(t, &d, which, AN_OP_ADD);
+            makers[i].flushes_div = makers[i].flushes_div || conf_flushes(t, &d, which, AN_OP_DIV);
+        }
         makers[i].lanes_top = conf_lanes(&d, 4);
         make(&makers[i], t, i);
         kernels[i] = &makers[i].l.kernel;
