@@ -259,6 +259,15 @@ static uint64_t key_of(const gpu_device *d)
     return an_hash_bytes(h, fields, sizeof fields);
 }
 
+/* And everything that decides how fast that is. */
+static uint64_t identity_of(const gpu_device *d)
+{
+    const char *const texts[] = {d->adapter.name, d->adapter.driver, d->adapter.vendor};
+    uint64_t h = key_of(d);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) h = an_hash_bytes(h, texts[i], strlen(texts[i]));
+    return h;
+}
+
 static an_status make_common(gpu_device *d)
 {
     an_status st = gpu_raw_buffer(d, WG_USE_UNIFORM | WG_USE_COPY_DST, (uint64_t)GPU_UNIFORM_SLOTS * GPU_UNIFORM_NBYTES, "uniforms", &d->uniforms);
@@ -296,17 +305,20 @@ static an_status open_adapter(an_ctx *ctx, gpu_host *host, const gpu_adapter *ad
     d->base.gpu_units = software ? 4 : 128;
     d->base.gpu_small_code = software || d->caps.inexact_fma;
     d->base.key = key_of(d);
+    d->base.identity = identity_of(d);
+    d->base.no_fork = true;
     d->base.max_buffers = d->caps.max_buffers;
     *out = (an_device *)d;
     return AN_OK;
 }
 
-/* Opens the adapter that is wanted, if this library has it. *found: how many it has; 0 and no failure: none. */
-static an_status try_library(an_ctx *ctx, const gpu_library *lib, const char *choice, size_t *found, an_device **out)
+/* Opens the adapter that is wanted, if this library has it. timeout_s: 0: what is usual. *found: how many it has; 0 and no failure: none. */
+static an_status try_library(an_ctx *ctx, const gpu_library *lib, const char *choice, double timeout_s, size_t *found, an_device **out)
 {
     gpu_host host;
     gpu_adapter list[AN_WEBGPU_ADAPTERS_MAX] = {{0}};
     an_status st = gpu_host_init(ctx, lib, &host);
+    if (timeout_s > 0) host.timeout_s = timeout_s;
     *found = 0;
     if (!st) st = gpu_adapters_list(&host, list, found);
     const size_t at = st ? 0 : gpu_adapter_choose(list, *found, choice);
@@ -334,7 +346,7 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
         size_t found = 0;
         if (!gpu_library_open(paths[i], &lib, why)) continue;
         nlibraries++;
-        const an_status st = try_library(ctx, &lib, choice, &found, out);
+        const an_status st = try_library(ctx, &lib, choice, desc ? desc->timeout_s : 0, &found, out);
         if (st) return st;
         nadapters += found;
     }
