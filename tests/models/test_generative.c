@@ -74,6 +74,21 @@ static double product(const float *x, size_t n, size_t a, size_t b)
     return sum / (double)n;
 }
 
+static double distance(const float *x, const float *y)
+{
+    double d = 0;
+    for (size_t k = 0; k < PIXELS; k++) d += ((double)x[k] - (double)y[k]) * ((double)x[k] - (double)y[k]);
+    return sqrt(d / PIXELS);
+}
+
+static size_t nearest_of(const float *x, const float *real, size_t nreal)
+{
+    size_t least = 0;
+    for (size_t r = 1; r < nreal; r++)
+        if (distance(x, real + r * PIXELS) < distance(x, real + least * PIXELS)) least = r;
+    return least;
+}
+
 static double nearest(const float *x, const float *real, size_t nreal)
 {
     double least = (double)INFINITY;
@@ -149,6 +164,66 @@ static void check_pictures(an_test *t, const char *name, const trained *r, doubl
     free(noise);
 }
 
+/* --- sampling alone ------------------------------------------------------------------------------------ */
+
+/* What a perfect network would say where the pictures of a class are all that there are: the noise in x is what x has beside the mean
+ * of those pictures, each weighed by how likely it is to have become x. */
+typedef struct perfect {
+    const model_noise *noise;
+    an_tensor *pictures, *classes; /* f32 (n, pixels); i32 (n); class NCLASSES is any */
+} perfect;
+
+enum { NCLASSES = MODEL_SPOT_CLASSES, FEW = 64 };
+
+static an_tensor *perfect_denoise(an_module *m, an_tensor *x, an_tensor *t, an_tensor *classes)
+{
+    const perfect *p = an_module_data(m);
+    const int64_t batch = an_tensor_dim(x, 0), side = MODEL_SPOT_SIDE;
+    an_tensor *keep = an_unsqueeze(an_take(p->noise->keep, t, 0), 1), *flat = an_reshape(x, AN_DIMS(batch, PIXELS));
+    an_tensor *clean = an_mul(an_unsqueeze(an_sqrt(keep), 2), an_unsqueeze(p->pictures, 0)); /* (batch, n, pixels) */
+    an_tensor *far = an_sum(an_square(an_sub(an_unsqueeze(flat, 1), clean)), AN_DIMS(2), false);
+    an_tensor *likely = an_div(an_mul_scalar(far, -0.5), an_rsub_scalar(keep, 1));
+    if (classes) {
+        an_tensor *asked = an_unsqueeze(classes, 1);
+        an_tensor *is_one = an_logical_or(an_eq(asked, an_unsqueeze(p->classes, 0)), an_eq_scalar(asked, NCLASSES));
+        likely = an_where(is_one, likely, an_full_like(likely, -1e9));
+    }
+    an_tensor *seems = an_matmul(an_softmax(likely, 1), p->pictures);
+    an_tensor *noise = an_div(an_sub(flat, an_mul(an_sqrt(keep), seems)), an_sqrt(an_rsub_scalar(keep, 1)));
+    return an_reshape(noise, AN_DIMS(batch, 1, side, side));
+}
+
+/* A perfect network makes the pictures that it knows, as often as they are there, each of the class that is asked for. */
+static void sampling_with_a_perfect_network_gives_the_data(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    model_noise noise;
+    an_rng *rng = an_rng_from_seed(g, 5);
+    perfect p = {.noise = &noise};
+    an_tensor *x = model_draw_spots(rng, FEW, &p.classes);
+    p.pictures = an_reshape(x, AN_DIMS(FEW, PIXELS));
+    CHECK_OK(t, an_realize((an_tensor *[]){p.pictures, p.classes}, 2));
+    float *real = read_all(t, p.pictures);
+    int32_t of[FEW];
+    CHECK_OK(t, an_tensor_read(p.classes, of, sizeof of));
+    CHECK(t, model_noise_init(&noise, g, 100));
+    an_module *net = an_module_create(g, "perfect", NULL, &p);
+    for (int guided = 0; guided < 2; guided++) {
+        an_tensor *asked = an_contiguous(an_mod_scalar(an_arange(g, AN_I32, 0, NMADE, 1), NCLASSES));
+        an_tensor *made = model_noise_sample(&noise, rng, perfect_denoise, net, (const int64_t[]){NMADE, 1, MODEL_SPOT_SIDE, MODEL_SPOT_SIDE},
+                                             guided ? asked : NULL, NCLASSES, guided ? 2 : 1);
+        CHECK(t, made != NULL);
+        float *v = read_all(t, made);
+        const likeness l = compare(v, real, FEW);
+        size_t wrong = 0;
+        for (size_t i = 0; i < NMADE && guided; i++) wrong += (size_t)of[nearest_of(v + i * PIXELS, real, FEW)] != i % NCLASSES;
+        printf("perfect: mean %.3f square %.3f nearest %.4f, of another class %zu\n", l.mean, l.square, l.nearest, wrong);
+        CHECK(t, l.mean < 0.25 && l.square < 0.1 && l.nearest < 0.02 && wrong == 0);
+        free(v);
+    }
+    free(real);
+}
+
 static void diffusion_makes_spots(an_test *t)
 {
     static const setting settings[] = {{"steps", 1500}, {"batch", 128}};
@@ -180,4 +255,4 @@ static void the_jvp_changes_meanflows_loss(an_test *t)
     CHECK(t, isfinite(losses[0]) && isfinite(losses[1]) && fabs(losses[0] - losses[1]) > 1e-3);
 }
 
-AN_TEST_MAIN(AN_CASE(diffusion_makes_spots), AN_CASE(meanflow_makes_spots_in_one_step), AN_CASE(the_jvp_changes_meanflows_loss))
+AN_TEST_MAIN(AN_CASE(sampling_with_a_perfect_network_gives_the_data), AN_CASE(diffusion_makes_spots), AN_CASE(meanflow_makes_spots_in_one_step), AN_CASE(the_jvp_changes_meanflows_loss))
