@@ -9,7 +9,7 @@
  *     for i in tiles of mr: mr x nv accumulators, one loop over k
  *
  * Sizes that are no multiple end in a tile that begins early (PADTO). Which tile: by the cycles of a step of k, and by what
- * is computed twice at the edges. */
+ * is computed twice at the edges. Where that is refused, as in a kernel that writes over what it reads, tiles divide the sizes. */
 #include "codegen/tune.h"
 
 enum {
@@ -30,6 +30,7 @@ typedef struct product {
     an_uop reduce;
     size_t i, j;
     bool direct;         /* every load that varies with j walks it with stride 1 */
+    bool exact;          /* tiles have to divide the ranges */
     bool strided;        /* some load that varies with i walks nothing summed over with stride 1 */
     an_rangeset columns; /* what those loads vary with */
     int64_t lanes;       /* of a vector of the widest element */
@@ -192,6 +193,7 @@ static tile choose_tile(const an_tuner *t, const product *p, bool turned)
         for (int64_t nv = 1; nv <= 4 && nv * p->lanes <= n; nv++) {
             const tile c = {mr, nv};
             if (turned && (mr < 4 || (mr & (mr - 1)))) continue;
+            if (p->exact && (m % mr || n % (nv * p->lanes))) continue;
             if (mr * nv + nv + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
             const double cost = cost_of(p, m, n, c);
             if (cost >= least * 0.999) continue;
@@ -418,6 +420,7 @@ static layout lay_out(const an_tuner *t, const product *p)
         nchunks = parts < most ? parts : most;
     if (nchunks > 1) nchunks = dividing(m, nchunks);
     if (nchunks > 1) l.chunk = (m + nchunks - 1) / nchunks;
+    if (p->exact && l.chunk && (m % l.chunk || l.chunk % l.c.mr)) l.chunk = 0;
     if (nchunks == 1 && parts > 1) l.pack_rows = false; /* they would be copied outside of what threads share */
     return l;
 }
@@ -520,5 +523,9 @@ an_status an_tune_product(an_tuner *t, bool *done)
     if (st || *done) return st;
     l = lay_out(t, &p);
     if (l.c.mr * l.c.nv < 2 || (!p.direct && !l.pack)) return AN_OK;
-    return try_layout(t, p, &l, done);
+    st = try_layout(t, p, &l, done);
+    if (st || *done) return st;
+    p.exact = true;
+    l = lay_out(t, &p);
+    return l.c.mr * l.c.nv < 2 || (!p.direct && !l.pack) ? AN_OK : try_layout(t, p, &l, done);
 }
