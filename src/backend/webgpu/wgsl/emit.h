@@ -86,6 +86,7 @@ typedef struct wgsl_emit {
     uint32_t lanes;      /* of these, those that share one LOCAL iteration: GROUP loops are dealt to them */
     wgsl_stage stages[WGSL_STAGES_MAX];
     uint32_t nstages, copy;
+    bool keeps; /* loads are to be kept: those behind a gate as they are read, since a choice would wait for them */
     wgsl_dealt dealt[WGSL_DEALT_MAX];
     uint32_t ndealt;
     uint32_t *same;
@@ -122,6 +123,8 @@ bool wgsl_binary(wgsl_emit *e, an_op op, an_dtype dtype, const char *x, const ch
 /* memory.c */
 an_status wgsl_scan_memory(wgsl_emit *e); /* how each buffer is to be declared */
 an_status wgsl_emit_load(wgsl_emit *e, an_uop u);
+bool wgsl_is_branchless(wgsl_emit *e, an_uop u);
+void wgsl_gated(wgsl_emit *e, an_uop u, uint32_t l, const char *x, char *out, size_t size);
 an_status wgsl_emit_store(wgsl_emit *e, an_uop u);
 void wgsl_declare_memory(wgsl_emit *e, an_str *out);
 

@@ -412,7 +412,7 @@ typedef enum halves { DECLARE, KEEP, TAKE } halves;
 
 static void pass_on(wgsl_emit *e, an_uop load, halves what)
 {
-    char name[WGSL_OPERAND_MAX];
+    char name[WGSL_OPERAND_MAX], kept[WGSL_OPERAND_MAX + 1], value[4 * WGSL_OPERAND_MAX];
     const char *type = wgsl_type_name(an_uop_dtype(e->g, load));
     for (uint32_t l = 0; l < an_uop_lanes(e->g, load); l++) {
         wgsl_name(e, load, l, name);
@@ -420,8 +420,11 @@ static void pass_on(wgsl_emit *e, an_uop load, halves what)
             wgsl_line(e, "var q%s = %s();", name, type);
         else if (what == KEEP)
             wgsl_line(e, "q%s = %s;", name, name);
-        else
-            wgsl_line(e, "let %s = q%s;", name, name);
+        else {
+            (void)snprintf(kept, sizeof kept, "q%s", name);
+            if (an_uop_nsrc(e->g, load) > 2) wgsl_gated(e, load, l, kept, value, sizeof value);
+            wgsl_line(e, "let %s = %s;", name, an_uop_nsrc(e->g, load) > 2 ? value : kept);
+        }
     }
 }
 
@@ -429,6 +432,7 @@ static void pass_on(wgsl_emit *e, an_uop load, halves what)
 static an_status emit_half(wgsl_emit *e, size_t from, size_t last, halves what)
 {
     an_status st = AN_OK;
+    e->keeps = what == KEEP;
     for (size_t i = from; i <= last && !st; i++) {
         uint32_t s = 0;
         if (!in_stage(e, i, &s)) {
@@ -447,6 +451,7 @@ static an_status emit_half(wgsl_emit *e, size_t from, size_t last, halves what)
         }
         i = e->stages[s].end;
     }
+    e->keeps = false;
     return st;
 }
 
@@ -460,6 +465,28 @@ static void close_block(wgsl_emit *e)
 {
     e->depth--;
     wgsl_line(e, "}");
+}
+
+/* May the loads at places first..last be kept, and used later? Not behind a gate that is a branch, nor where what a gate lets through
+ * decides on another load. */
+static bool may_keep(wgsl_emit *e, size_t first, size_t last)
+{
+    const size_t n = last + 1 - first;
+    bool *gated = an_mem_zalloc(e->ctx, n * sizeof *gated), ok = gated != NULL;
+    if (!gated) e->st = AN_ERR_NOMEM;
+    for (size_t i = first; i <= last && ok; i++) {
+        const an_uop u = e->kernel->linear[i];
+        const bool is_load = an_uop_op(e->g, u) == AN_OP_LOAD;
+        for (uint32_t s = 0; s < an_uop_nsrc(e->g, u); s++) {
+            const uint32_t at = wgsl_place(e, an_uop_src(e->g, u, s));
+            gated[i - first] = gated[i - first] || (at >= first && at < i && gated[at - first]);
+        }
+        if (!is_load) continue;
+        ok = !gated[i - first] && (an_uop_nsrc(e->g, u) < 3 || wgsl_is_branchless(e, u));
+        gated[i - first] = an_uop_nsrc(e->g, u) > 2;
+    }
+    an_mem_free(e->ctx, gated, n * sizeof *gated);
+    return ok;
 }
 
 /* Does the loop at place i begin by filling tiles? *first, *last: the places of the row of STAGE loops. */
@@ -476,9 +503,7 @@ static bool begins_with_stages(wgsl_emit *e, size_t i, size_t *first, size_t *la
     }
     if (*first == e->kernel->nlinear || kind_of(e, e->kernel->linear[*first]) != AN_RANGE_STAGE || !find_stages(e, *first)) return false;
     *last = e->stages[e->nstages - 1].end;
-    for (size_t k = *first; k < *last; k++) /* behind a gate a load is a branch, or two values */
-        if (an_uop_op(e->g, e->kernel->linear[k]) == AN_OP_LOAD && an_uop_nsrc(e->g, e->kernel->linear[k]) > 2) return false;
-    return true;
+    return may_keep(e, *first, *last);
 }
 
 /* What is in none of the STAGE loops. */

@@ -295,21 +295,42 @@ static void load_units(wgsl_emit *e, const place *p, an_uop u)
     }
 }
 
+/* A gated load without a branch: element 0 is read instead, and the gate decides what counts. */
+static bool is_branchless(const place *p)
+{
+    return !an_uop_is_none(p->gate) && p->access == WGSL_PLAIN && !p->in_group && !p->vector;
+}
+
+bool wgsl_is_branchless(wgsl_emit *e, an_uop u)
+{
+    const place p = place_of(e, u);
+    return is_branchless(&p);
+}
+
+/* The value of lane l of a gated load of which x is what was read. */
+void wgsl_gated(wgsl_emit *e, an_uop u, uint32_t l, const char *x, char *out, size_t size)
+{
+    char gate[WGSL_OPERAND_MAX];
+    wgsl_operand(e, an_uop_src(e->g, u, 2), l, gate);
+    (void)snprintf(out, size, "select(%s(), %s, %s)", wgsl_type_name(an_uop_dtype(e->g, u)), x, gate);
+}
+
 an_status wgsl_emit_load(wgsl_emit *e, an_uop u)
 {
     const place p = place_of(e, u);
-    char expr[EXPR_MAX], gate[WGSL_OPERAND_MAX], name[WGSL_OPERAND_MAX];
+    char expr[EXPR_MAX], cell[EXPR_MAX / 2], gate[WGSL_OPERAND_MAX], name[WGSL_OPERAND_MAX];
     if (p.vector) {
         load_units(e, &p, u);
         return AN_OK;
     }
     for (uint32_t l = 0; l < p.lanes; l++) {
-        if (!an_uop_is_none(p.gate) && p.access == WGSL_PLAIN && !p.in_group) { /* no branch: element 0 instead */
+        if (is_branchless(&p)) {
             char at[WGSL_OPERAND_MAX];
             wgsl_operand(e, p.gate, l, gate);
             index_text(e, &p, l, at);
-            (void)snprintf(expr, sizeof expr, "select(%s(), %s[select(0, %s, %s)], %s)", wgsl_type_name(p.dtype), p.name, at, gate, gate);
-            wgsl_define(e, u, l, expr);
+            (void)snprintf(cell, sizeof cell, "%s[select(0, %s, %s)]", p.name, at, gate);
+            if (!e->keeps) wgsl_gated(e, u, l, cell, expr, sizeof expr);
+            wgsl_define(e, u, l, e->keeps ? cell : expr);
             continue;
         }
         element(e, &p, l, expr);
