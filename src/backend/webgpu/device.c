@@ -247,6 +247,41 @@ static an_status probe_fma(gpu_device *d)
     return st;
 }
 
+/* Whether the threads of each subgroup are neighbours, and exchange values: of 256 threads, each its place and the next one's number. */
+static an_status probe_subgroups(gpu_device *d)
+{
+    enum { THREADS = 256 };
+    static const char text[] = "enable subgroups;\n@group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;\n"
+                               "@compute @workgroup_size(256) fn main(@builtin(local_invocation_index) lid: u32, @builtin(subgroup_invocation_id) at: u32) {\n"
+                               "  x[lid] = vec2<u32>(at, subgroupShuffleXor(lid, 1u)); }\n";
+    gpu_program p = {.base = {(an_device *)d}, .wgsl = {.nbindings = 1, .ngroups_code = 1, .groups = {{.op = AN_OP_CONST, .value = 1}}}};
+    char name[] = "the check of subgroups";
+    uint32_t out[2 * THREADS] = {0};
+    an_buffer *b = NULL;
+    const uint32_t n = d->caps.subgroup_nlanes;
+    if (n < 2 || d->caps.max_invocations < THREADS) {
+        d->caps.subgroup_nlanes = 0;
+        return AN_OK;
+    }
+    p.name = name;
+    an_status st = gpu_pipeline_get(d, name, text, &p.pipeline);
+    if (st == AN_ERR_DEVICE && !d->is_lost) { /* it does not know them after all */
+        an_ctx_clear_error(d->base.ctx);
+        d->caps.subgroup_nlanes = 0;
+        return AN_OK;
+    }
+    if (!st) st = gpu_buffer_create((an_device *)d, sizeof out, &b);
+    if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
+    if (!st) st = gpu_read(b, 0, out, sizeof out);
+    for (uint32_t i = 0; i < THREADS && !st; i++)
+        if (out[2 * i] != i % n || out[2 * i + 1] != (i ^ 1)) d->caps.subgroup_nlanes = 0;
+    gpu_groups_drop(&p, 0);
+    an_vec_fini(d->base.ctx, &p.groups);
+    gpu_pipeline_release(d, p.pipeline);
+    gpu_buffer_destroy(b);
+    return st;
+}
+
 /* Everything that decides what is made of a kernel. */
 static uint64_t key_of(const gpu_device *d)
 {
@@ -293,6 +328,7 @@ static an_status open_adapter(an_ctx *ctx, gpu_host *host, const gpu_adapter *ad
     an_status st = d->has_lock ? open_handle(d) : an_fail(ctx, AN_ERR_DEVICE, "webgpu: no lock can be made");
     if (!st) st = make_common(d);
     if (!st) st = probe_fma(d);
+    if (!st) st = probe_subgroups(d);
     if (st) {
         device_close((an_device *)d);
         return st;
