@@ -449,9 +449,8 @@ static an_status plan_product(const chooser *c, factors *p, side *i, side *j, bo
  * the range that is staged, outermost, so that the others walk what is near. */
 static an_status join_outer(chooser *c, uint32_t first)
 {
-    an_uop ranges[AN_RANK_MAX];
     const an_uop reduce = lone_reduce(c);
-    uint32_t n = 0;
+    uint32_t ids[AN_RANK_MAX], n = 0;
     int64_t all = 1;
     for (int others = 0; others < 2; others++)
         for (size_t r = 0; r < c->d.ranges.len; r++) {
@@ -460,12 +459,12 @@ static an_status join_outer(chooser *c, uint32_t first)
             if (!bound || kind_at(c, r) != AN_RANGE_REDUCE || (id_at(c, r) == first) == others) continue;
             if (bound_at(c, r) < 1 || all > INT32_MAX / bound_at(c, r) || n == AN_RANK_MAX) return AN_OK;
             all *= bound_at(c, r);
-            ranges[n++] = c->d.ranges.data[r];
+            ids[n++] = id_at(c, r);
         }
-    if (n < 2) return AN_OK;
-    an_trace_note(c->trace, "%u ranges of a reduction are one, %u", n, id_at(c, an_dag_range_at(&c->d, ranges[0])));
-    const an_status st = an_gpu_join(c->g, c->sink, ranges, n, id_at(c, an_dag_range_at(&c->d, ranges[0])));
-    return st ? st : refresh(c);
+    an_status st = AN_OK;
+    bool ok = true;
+    for (uint32_t k = 1; k < n && ok && !st; k++) st = apply(c, AN_OPT_JOIN, ids[0], ids[k], NULL, &ok);
+    return st;
 }
 
 static an_status tile_product(chooser *c, bool *done)

@@ -210,7 +210,6 @@ static an_rangeset long_reductions(const tuner *t, size_t r)
     return all;
 }
 
-/* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. */
 /* The most iterations of LOOP ranges around a store that varies with range r. */
 static double iterations(const tuner *t, size_t r)
 {
@@ -225,6 +224,7 @@ static double iterations(const tuner *t, size_t r)
     return most;
 }
 
+/* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. */
 static an_status vectorize(tuner *t, an_range_kind kind, walk which)
 {
     an_status st = an_tune_refresh(t);

@@ -226,7 +226,7 @@ static void the_same_on_gpus(an_test *t)
     an_graph *g = an_test_graph(t);
     const kernel ks[] = {kernel_matmul(g, AN_F32, 96, 128, 77, false, true, true), kernel_matmul(g, AN_F32, 67, 101, 64, true, false, false),
                          kernel_softmax(g, 6, 512), kernel_layernorm(g, 7, 300), kernel_reduce(g, AN_OP_ADD, AN_F32, 512, 100, true),
-                         kernel_update(g, 100)};
+                         kernel_update(g, 8192)};
     for (size_t i = 0; i < sizeof ks / sizeof *ks; i++)
         for (int small = 0; small < 2; small++) check_list(t, g, &ks[i], (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 32768, 16, small == 1}});
 }
