@@ -445,7 +445,7 @@ static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
     l->pass = divisor(k, (int64_t)t->l1_nbytes * 4 / 5 / step_nbytes, STEPS_MIN);
     if (!l->pass || l->pass == k) return false;
     l->chunk = divisor(m, (int64_t)t->l2_nbytes / 2 / (row_nbytes * l->pass) * l->c.mr, CHUNK_MIN);
-    if (!l->chunk) return false;
+    if (!l->chunk || (!p->strided && l->chunk < m)) return false;
     while (m / l->chunk < parts && l->chunk >= 2 * CHUNK_MIN && l->chunk % 2 == 0) l->chunk /= 2;
     if (m / l->chunk < parts / PARTS_A_THREAD) {
         l->share = divisor(n, n / parts, 2 * l->c.nv * p->lanes);

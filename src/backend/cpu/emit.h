@@ -27,7 +27,11 @@ typedef struct cpu_loop {
     LLVMBasicBlockRef body, exit;
 } cpu_loop;
 
-enum { CPU_TURN_MAX = 16 };
+enum {
+    CPU_TURN_MAX = 16,
+    CPU_SCRATCH_NBYTES = 1 << 20,    /* of each thread: in it are arrays of a kernel that take some pages; others are on the stack */
+    CPU_IN_SCRATCH_NBYTES = 16 << 10 /* at least */
+};
 
 typedef struct cpu_emit {
     an_ctx *ctx;
@@ -42,6 +46,8 @@ typedef struct cpu_emit {
     LLVMValueRef params[AN_KERNEL_PARAM_MAX];
     LLVMValueRef vars;       /* pointer to their values */
     LLVMValueRef part, nparts; /* of the outermost THREAD loops, what is to be run */
+    LLVMValueRef scratch;
+    uint64_t scratch_nbytes;   /* of it, taken */
     an_idmap value_of;       /* node -> 1 + its value in values */
     AN_VEC(LLVMValueRef) values;
     AN_VEC(cpu_loop) loops;
