@@ -561,16 +561,6 @@ static an_status deal(chooser *c, uint32_t id)
     return st ? st : mark(c, id, AN_OPT_DEAL, id);
 }
 
-/* Steps that are far apart in memory: four at a time, so that several loads are on their way. */
-static an_status deal_far(chooser *c, uint32_t id)
-{
-    bool done = false;
-    const size_t r = find(c, id);
-    const bool long_enough = r < AN_RANGES_MAX && bound_at(c, r) % 4 == 0 && bound_at(c, r) >= 4 * ROW_MIN && !c->opts->gpu.small_code;
-    const an_status st = long_enough ? apply(c, AN_OPT_UNROLL, id, 4, NULL, &done) : AN_OK;
-    return st ? st : mark(c, id, AN_OPT_DEAL, id);
-}
-
 /* Ranges of the reduction at position i that can become one, the one along memory last; 0 where there is nothing to join. */
 static an_status joinable(const chooser *c, size_t i, an_uop *out, uint32_t *nout, size_t *fast)
 {
@@ -708,7 +698,7 @@ static an_status rows(chooser *c, bool *done)
         if (!st) st = mark(c, local, AN_OPT_LOCAL, AN_GPU_LOCAL_ID);
     }
     for (uint32_t o = 0; o < n && !st; o++) st = mark(c, ids[o], AN_OPT_GLOBAL, global++);
-    for (uint32_t o = 0; o < ngroup && !st; o++) st = straight ? deal(c, group[o]) : deal_far(c, group[o]);
+    for (uint32_t o = 0; o < ngroup && !st; o++) st = straight ? deal(c, group[o]) : mark(c, group[o], AN_OPT_DEAL, group[o]);
     size_t longest = AN_RANGES_MAX; /* of what is stored for each row */
     for (uint32_t o = 0; o < ninner && !st; o++) {
         const size_t r = find(c, inner[o]);

@@ -56,11 +56,21 @@ void conf_close(conf_devices *d)
         if (strcmp(d->backend[i]->name, "webgpu") != 0) d->backend[i]->close(d->device[i]);
 }
 
+static bool has_gpu(const conf_devices *d)
+{
+    bool any = false;
+    for (size_t i = 0; i < d->n; i++) any = any || ((const an_device_base *)d->device[i])->gpu_threads > 0;
+    return any;
+}
+
 uint32_t conf_lanes(const conf_devices *d, size_t nbytes)
 {
-    for (size_t i = 0; i < d->n; i++)
-        if (((const an_device_base *)d->device[i])->gpu_threads > 0) return 4;
-    return (uint32_t)(64 / nbytes);
+    return has_gpu(d) ? 4 : (uint32_t)(64 / nbytes);
+}
+
+uint32_t conf_index_bits(const conf_devices *d)
+{
+    return has_gpu(d) ? 32 : 64;
 }
 
 static size_t row_of(const conf_devices *d, size_t which)

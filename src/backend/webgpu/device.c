@@ -216,6 +216,7 @@ static an_status open_handle(gpu_device *d)
                              .max_local_nbytes = d->limits.workgroup_nbytes,
                              .max_buffers = d->limits.storage_buffers,
                              .max_binding_nbytes = d->limits.storage_binding_nbytes,
+                             .names_subgroups = d->host.lib.dialect.names_subgroups,
                              .has_f16 = d->adapter.features >> GPU_F16 & 1,
                              .read_write_all = true};
     if (d->adapter.features >> GPU_SUBGROUPS & 1 && d->adapter.subgroup_min == d->adapter.subgroup_max)
@@ -251,11 +252,11 @@ static an_status probe_fma(gpu_device *d)
 static an_status probe_subgroups(gpu_device *d)
 {
     enum { THREADS = 256 };
-    static const char text[] = "enable subgroups;\n@group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;\n"
+    static const char body[] = "@group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;\n"
                                "@compute @workgroup_size(256) fn main(@builtin(local_invocation_index) lid: u32, @builtin(subgroup_invocation_id) at: u32) {\n"
                                "  x[lid] = vec2<u32>(at, subgroupShuffleXor(lid, 1u)); }\n";
     gpu_program p = {.base = {(an_device *)d}, .wgsl = {.nbindings = 1, .ngroups_code = 1, .groups = {{.op = AN_OP_CONST, .value = 1}}}};
-    char name[] = "the check of subgroups";
+    char name[] = "the check of subgroups", text[sizeof body + 32];
     uint32_t out[2 * THREADS] = {0};
     an_buffer *b = NULL;
     const uint32_t n = d->caps.subgroup_nlanes;
@@ -264,13 +265,15 @@ static an_status probe_subgroups(gpu_device *d)
         return AN_OK;
     }
     p.name = name;
+    (void)snprintf(text, sizeof text, "%s%s", d->caps.names_subgroups ? "enable subgroups;\n" : "", body);
     an_status st = gpu_pipeline_get(d, name, text, &p.pipeline);
-    if (st == AN_ERR_DEVICE && !d->is_lost) { /* it does not know them after all */
+    if (st && an_ctx_status(d->base.ctx) == AN_ERR_DEVICE && !d->is_lost) { /* it does not know them after all */
         an_ctx_clear_error(d->base.ctx);
         d->caps.subgroup_nlanes = 0;
         return AN_OK;
     }
-    if (!st) st = gpu_buffer_create((an_device *)d, sizeof out, &b);
+    if (st) return an_ctx_status(d->base.ctx);
+    st = gpu_buffer_create((an_device *)d, sizeof out, &b);
     if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
     if (!st) st = gpu_read(b, 0, out, sizeof out);
     for (uint32_t i = 0; i < THREADS && !st; i++)

@@ -71,6 +71,7 @@ static void know_dialect(gpu_library *lib)
     gpu_dialect *d = &lib->dialect;
     *d = (gpu_dialect){.name = native ? "wgpu-native" : "Dawn",
                        .takes_toggles = !native,
+                       .names_subgroups = !native,
                        .enumerates = native,
                        .async_pipelines = !native,
                        .has_ticks = native && lib->api.QueueGetTimestampPeriod};

@@ -227,7 +227,7 @@ const wgsl_function wgsl_math[] = {
      "    if ((b & 0x7fffffffu) == 0u) { return x; }\n"
      "    let s = an_split(b);\n"
      "    let m = bitcast<f32>((u32(s.x) & 0x7fffffu) | 0x3f800000u);\n"
-     "    let r = bitcast<u32>(m + m * 0.128379166f);\n"
+     "    let r = bitcast<u32>(fma(m, 0.128379166f, m));\n"
      "    return an_pack(b & 0x80000000u, s.y + i32(r >> 23u) - 127, ((r & 0x7fffffu) | 0x800000u) << 2u);\n"
      "  }\n"
      "  if (t < 1.0f) {\n"

@@ -20,20 +20,8 @@ static const wgsl_function functions[] = {
     {"an_less",
      "fn an_less(x: f32, y: f32) -> bool { return an_ordered(x) < an_ordered(y) && !an_is_nan(x) && !an_is_nan(y); }\n"},
     {"an_equal", "fn an_equal(x: f32, y: f32) -> bool { return an_ordered(x) == an_ordered(y) && !an_is_nan(x) && !an_is_nan(y); }\n"},
-    {"an_plain", /* no NaN, and one of the two a normal number: the machine compares them right */
-     "fn an_plain(x: f32, y: f32) -> bool {\n"
-     "  return max(bitcast<u32>(x) & 0x7fffffffu, bitcast<u32>(y) & 0x7fffffffu) - 0x800000u <= 0x7f000000u;\n"
-     "}\n"},
-    {"an_max",
-     "fn an_max(x: f32, y: f32) -> f32 {\n"
-     "  if (an_plain(x, y)) { return select(x, y, x < y); }\n"
-     "  return select(select(x, y, an_ordered(x) < an_ordered(y) && !an_is_nan(x)), y, an_is_nan(y));\n"
-     "}\n"},
-    {"an_min",
-     "fn an_min(x: f32, y: f32) -> f32 {\n"
-     "  if (an_plain(x, y)) { return select(x, y, y < x); }\n"
-     "  return select(select(x, y, an_ordered(y) < an_ordered(x) && !an_is_nan(x)), y, an_is_nan(y));\n"
-     "}\n"},
+    {"an_max", "fn an_max(x: f32, y: f32) -> f32 { return select(select(x, y, an_ordered(x) < an_ordered(y) && !an_is_nan(x)), y, an_is_nan(y)); }\n"},
+    {"an_min", "fn an_min(x: f32, y: f32) -> f32 { return select(select(x, y, an_ordered(y) < an_ordered(x) && !an_is_nan(x)), y, an_is_nan(y)); }\n"},
     {"an_trunc",
      "fn an_trunc(x: f32) -> f32 {\n"
      "  let b = bitcast<u32>(x);\n"

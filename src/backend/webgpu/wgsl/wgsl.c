@@ -155,7 +155,7 @@ static void assemble(wgsl_emit *e, an_str *text)
 {
     const an_wgsl *w = e->out;
     if (w->uses_f16) an_str_put(text, "enable f16;\n");
-    if (w->uses_subgroups) an_str_put(text, "enable subgroups;\n");
+    if (w->uses_subgroups && e->caps->names_subgroups) an_str_put(text, "enable subgroups;\n");
     wgsl_declare_memory(e, text);
     if (w->nvars) {
         an_str_put(text, "struct an_vars {");
