@@ -30,6 +30,7 @@ typedef struct product {
     an_uop reduce;
     size_t i, j;
     bool direct;         /* every load that varies with j walks it with stride 1 */
+    int64_t n;           /* such reductions, which run in one loop: their tiles share the registers */
     bool exact;          /* tiles have to divide the ranges */
     bool strided;        /* some load that varies with i walks nothing summed over with stride 1 */
     an_rangeset columns; /* what those loads vary with */
@@ -120,6 +121,21 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
     return rows && columns && p->lanes >= AN_TUNE_LANES_MIN;
 }
 
+/* How many reductions of the kernel are over as many elements and vary with both output ranges? */
+static int64_t together(const an_tuner *t, const product *p)
+{
+    int64_t n = 0;
+    for (size_t k = 0; k < t->d.order.len; k++) {
+        const an_uop u = t->d.order.data[k];
+        if (an_uop_op(t->g, u) != AN_OP_REDUCE || an_uop_nsrc(t->g, u) != an_uop_nsrc(t->g, p->reduce)) continue;
+        bool same = an_rangeset_has(&t->d.deps[k], p->i) && an_rangeset_has(&t->d.deps[k], p->j);
+        for (uint32_t s = 1; s < an_uop_nsrc(t->g, u); s++)
+            same = same && an_uop_eq(an_uop_src(t->g, an_uop_src(t->g, u, s), 0), an_uop_src(t->g, an_uop_src(t->g, p->reduce, s), 0));
+        n += same;
+    }
+    return n;
+}
+
 /* The pair of output ranges, j the innermost that can be, i the longest. */
 static an_status find(an_tuner *t, product *best, bool *found)
 {
@@ -143,6 +159,7 @@ static an_status find(an_tuner *t, product *best, bool *found)
         }
     }
     walks_fini(t, &w);
+    if (*found) best->n = together(t, best);
     double work = 1;
     best->k = 1;
     best->rows = 1;
@@ -175,7 +192,7 @@ static double edge(int64_t n, int64_t block)
 /* Cycles for an element and a step of k: two multiply-adds and two loads a cycle, four cycles of latency. */
 static double cost_of(const product *p, int64_t m, int64_t n, tile c)
 {
-    const double accs = (double)(c.mr * c.nv), loads = (double)(c.mr + c.nv);
+    const double accs = (double)(c.mr * c.nv * p->n), loads = (double)((c.mr + c.nv) * p->n);
     double cycles = 4;
     if (accs / 2 > cycles) cycles = accs / 2;
     if (loads / 2 > cycles) cycles = loads / 2;
@@ -194,7 +211,7 @@ static tile choose_tile(const an_tuner *t, const product *p, bool turned)
             const tile c = {mr, nv};
             if (turned && (mr < 4 || (mr & (mr - 1)))) continue;
             if (p->exact && (m % mr || n % (nv * p->lanes))) continue;
-            if (mr * nv + nv + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
+            if ((mr * nv + nv) * p->n + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
             const double cost = cost_of(p, m, n, c);
             if (cost >= least * 0.999) continue;
             least = cost;

@@ -181,6 +181,27 @@ static void a_product_in_place_has_tiles(an_test *t)
     an_vec_fini(t->ctx, &list);
 }
 
+/* Two products that run in one loop have tiles that the registers hold together. */
+static void two_products_share_the_registers(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel k = kernel_two_products(g, 64, 48, 40);
+    const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 18, .threads = 1};
+    an_uop_vec linear = {0};
+    size_t n = 0, m = 0, accs = 0;
+    CHECK_OK(t, an_codegen(g, k.sink, &opts, NULL, &linear));
+    for (size_t i = 0; i < linear.len; i++) accs += an_uop_op(g, linear.data[i]) == AN_OP_ACC;
+    if (accs < 8 || accs >= 16) an_test_fail(__FILE__, __LINE__, "%zu accumulators, of 16 registers", accs);
+    double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
+    CHECK_EQ(t, m, n);
+    for (size_t e = 0; e < n; e++)
+        if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
+            an_test_fail(__FILE__, __LINE__, "element %zu is %.9g, plain %.9g", e, got[e], want[e]);
+    free(want);
+    free(got);
+    an_vec_fini(t->ctx, &linear);
+}
+
 static void check_list(an_test *t, an_graph *g, const kernel *k, an_codegen_opts opts)
 {
     an_opt_vec list = {0}, again = {0};
@@ -295,6 +316,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
-             AN_CASE(a_product_in_place_has_tiles), AN_CASE(the_same_on_gpus),
+             AN_CASE(a_product_in_place_has_tiles), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))
