@@ -243,7 +243,7 @@ static double judge(const tally *t, an_op op, an_dtype d, double v)
         if (t->plus && t->minus) return 0;
         if (t->plus || t->minus) return t->error > 0 || t->finite > f.most ? OPEN : 0; /* part of the sum may be the other infinity */
         if (t->sum > f.most) return OPEN;
-        if (t->negative && t->sum <= 0) return f.least; /* of zeros, one of them -0: either zero */
+        if (t->negative && t->sum <= 0 && t->error <= 0) return f.least; /* of zeros, one of them -0: either zero */
         double e = t->error + (t->n > 1 ? t->slack : 0);
         const bool exact = e <= 0 && t->sum <= t->quantum * (1 / f.unit);
         if (!exact && t->n > 1) e += 2 * t->n * f.unit * (t->sum + e) + t->n * f.least;
