@@ -33,6 +33,8 @@ c = cases.CONV
 images, weight = tensor(c["images"], c["channels"], c["size"], c["size"]), tensor(c["channels"], c["channels"], 3, 3)
 forward("conv", lambda x, w: F.conv2d(x, w, padding=1), images, weight)
 forward("conv-input", lambda u, w: nn.grad.conv2d_input(u.shape, w, u, padding=1), images, weight)
+forward("conv-input-strided", lambda u, w, x: nn.grad.conv2d_input(x.shape, w, u, stride=2, padding=1),
+        tensor(c["images"], c["channels"], (c["size"] + 1) // 2, (c["size"] + 1) // 2), weight, images)
 forward("conv-weight", lambda x, u: nn.grad.conv2d_weight(x, weight.shape, u, padding=1), images, images)
 a = cases.ATTENTION
 forward("attention", lambda q, k, v: torch.softmax(q @ k.transpose(1, 2) * 0.125, -1) @ v,

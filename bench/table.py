@@ -11,8 +11,8 @@ TOOLS = ("torch", "jax", "onnxruntime", "tinygrad")
 ANNEAL = {"matmul 512": ["matmul", "--size", "512"], "matmul 1024": ["matmul"],
           "matmul 64x3072x768": ["matmul", "--m", "64", "--n", "3072", "--k", "768"],
           "matmul 64x3072x768 nt": ["matmul", "--m", "64", "--n", "3072", "--k", "768", "--layout", "nt"],
-          **{name: [name] for name in ("elementwise", "softmax", "layernorm", "reduce", "conv", "conv-input", "conv-weight", "attention", "gather",
-                                       "mlp", "gpt")}}
+          **{name: [name] for name in ("elementwise", "softmax", "layernorm", "reduce", "conv", "conv-input", "conv-input-strided",
+                                       "conv-weight", "attention", "gather", "mlp", "gpt")}}
 
 
 def lines_of(command, env):

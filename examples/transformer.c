@@ -21,9 +21,9 @@ static an_tensor *block_forward(an_module *m, an_tensor *x)
 static an_module *make_block(an_init *init, block *b)
 {
     an_module *m = an_module_create(init->graph, "block", block_forward, b);
-    b->norm1 = an_module_add_child(m, "norm1", an_nn_layer_norm(init, AN_DIMS(DIM), 0));
+    b->norm1 = an_module_add_child(m, "norm1", an_nn_layer_norm(init, AN_DIMS(DIM), NULL));
     b->attention = an_module_add_child(m, "attention", an_nn_attention(init, DIM, &(an_nn_attention_desc){.heads = 2, .causal = true}));
-    b->norm2 = an_module_add_child(m, "norm2", an_nn_layer_norm(init, AN_DIMS(DIM), 0));
+    b->norm2 = an_module_add_child(m, "norm2", an_nn_layer_norm(init, AN_DIMS(DIM), NULL));
     b->ffn = an_module_add_child(m, "ffn", an_nn_swiglu(init, DIM, 2 * DIM));
     return m;
 }
@@ -51,7 +51,7 @@ static an_status train(an_graph *g, double *right_part)
     static block blocks[2];
     an_module *net = an_nn_sequential(g, AN_MODULES(an_nn_embedding(&init, VOCAB, DIM), an_nn_positions(&init, T, DIM),
                                                     make_block(&init, &blocks[0]), make_block(&init, &blocks[1]),
-                                                    an_nn_layer_norm(&init, AN_DIMS(DIM), 0), an_nn_linear(&init, DIM, VOCAB, NULL)));
+                                                    an_nn_layer_norm(&init, AN_DIMS(DIM), NULL), an_nn_linear(&init, DIM, VOCAB, NULL)));
     an_optim *opt = an_optim_adamw(an_module_parameters(net), &(an_adam_desc){.lr = 3e-3, .weight_decay = 0.01});
     an_status st = an_optim_clip(opt, 1.0);
     if (!st) st = an_optim_schedule(opt, &(an_lr_schedule){.kind = AN_LR_COSINE, .warmup = 20, .total = STEPS, .lr_end = 3e-4});

@@ -47,10 +47,10 @@ static an_module *make_block(an_init *init, an_rng *rng, const model_options *o)
     an_module *m = b ? an_module_create(init->graph, "block", block_forward, b) : NULL;
     if (!m) return NULL;
     b->attention = an_module_add_child(m, "attention", an_nn_attention(init, dim, &(an_nn_attention_desc){.heads = model_size(o, HEADS)}));
-    b->norm1 = an_module_add_child(m, "norm1", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    b->norm1 = an_module_add_child(m, "norm1", an_nn_layer_norm(init, AN_DIMS(dim), NULL));
     b->fc1 = an_module_add_child(m, "fc1", an_nn_linear(init, dim, 4 * dim, NULL));
     b->fc2 = an_module_add_child(m, "fc2", an_nn_linear(init, 4 * dim, dim, NULL));
-    b->norm2 = an_module_add_child(m, "norm2", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    b->norm2 = an_module_add_child(m, "norm2", an_nn_layer_norm(init, AN_DIMS(dim), NULL));
     return b->attention && b->norm1 && b->fc1 && b->fc2 && b->norm2 ? m : NULL;
 }
 
@@ -75,7 +75,7 @@ static an_module *net(an_init *init, an_rng *rng, const model_options *o)
     init->std = 0.02;
     n->embedding = an_module_add_child(m, "embedding", an_nn_embedding(init, o->vocab + 1, dim));
     n->positions = an_module_add_child(m, "positions", an_nn_positions(init, model_size(o, CONTEXT), dim));
-    n->norm = an_module_add_child(m, "norm", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    n->norm = an_module_add_child(m, "norm", an_nn_layer_norm(init, AN_DIMS(dim), NULL));
     n->blocks = an_module_add_child(m, "blocks", model_stack(init, rng, o, model_size(o, LAYERS), make_block));
     n->output = an_module_tensor(n->embedding, "weight");
     return n->output && n->blocks && n->norm ? m : NULL;

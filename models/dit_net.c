@@ -1,6 +1,6 @@
 /* dit_net.c - the backbone of a diffusion transformer (Peebles, Xie 2022): times and class become one vector, which says in every
  * block how tokens are scaled, shifted and let through. What it says begins as zero ("adaLN-zero"), so that each block begins as the
- * identity, and the whole as zero. */
+ * identity, and the whole as zero. Positions are fixed sinusoids, as in the paper. */
 #include "noise.h"
 #include "parts.h"
 
@@ -86,13 +86,24 @@ an_tensor *dit_forward(an_module *m, an_tensor *x, an_tensor *const *times, an_t
     return model_unpatched(x, desc->channels, desc->side, desc->patch);
 }
 
+/* Where tokens are, (n * n, dim): sinusoids of the row, then of the column; not learnt. They are larger than what the patches begin
+ * as, so that the norm over a token, which takes its length away, leaves how strong the noise in a patch is. */
+static an_tensor *positions_of(an_graph *g, int64_t n, int64_t dim)
+{
+    const int64_t half = dim / 2, dims[3] = {n, n, half};
+    an_tensor *at = an_arange(g, AN_F32, 0, (double)n, 1), *each = model_time_embedding(at, half, 1e4);
+    an_tensor *row = an_expand(an_unsqueeze(each, 1), dims, 3), *column = an_expand(an_unsqueeze(each, 0), dims, 3);
+    return an_contiguous(an_reshape(an_cat((an_tensor *const[]){row, column}, 2, 2), AN_DIMS(n * n, dim)));
+}
+
 an_module *dit_create(an_init *init, const dit_desc *desc)
 {
     an_graph *g = init->graph;
     const int64_t dim = desc->dim, each = desc->channels * desc->patch * desc->patch, n = desc->side / desc->patch;
-    if (desc->side % desc->patch || desc->depth > DEPTH_MAX) {
-        an_fail(an_graph_ctx(g), AN_ERR_ARG, "dit: the side %lld is no multiple of the patch %lld, or there are more than %d blocks",
-                (long long)desc->side, (long long)desc->patch, DEPTH_MAX);
+    if (desc->side % desc->patch || desc->depth > DEPTH_MAX || dim % 4) {
+        an_fail(an_graph_ctx(g), AN_ERR_ARG,
+                "dit: the side %lld is no multiple of the patch %lld, or dim %lld is none of 4, or there are more than %d blocks",
+                (long long)desc->side, (long long)desc->patch, (long long)dim, DEPTH_MAX);
         return NULL;
     }
     dit *d = an_graph_alloc(g, sizeof *d);
@@ -100,7 +111,7 @@ an_module *dit_create(an_init *init, const dit_desc *desc)
     if (!m) return NULL;
     d->desc = *desc;
     d->embed = an_module_add_child(m, "x_embedder", an_nn_linear(init, each, dim, NULL));
-    d->positions = an_module_add_parameter(m, "pos_embed", an_init_normal(init, AN_DIMS(n * n, dim), 0, 0.02));
+    d->positions = positions_of(g, n, dim);
     d->classes = an_module_add_child(m, "y_embedder", an_nn_embedding(init, desc->nclasses + 1, dim));
     bool ok = d->embed && d->positions && d->classes;
     for (int64_t i = 0; i < desc->ntimes && ok; i++) {

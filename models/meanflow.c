@@ -9,7 +9,7 @@ enum { PATCH = MODEL_OWN, DIM, DEPTH, HEADS, SAME, PLAIN, SHOWN = 64, PER_ROW = 
 
 static const model_value values[] = {
     {"patch", "N", "side of a patch; 8 is a multiple of it", 1, 8, true},
-    {"dim", "N", "features of a token", 1, 65536, true},
+    {"dim", "N", "features of a token, a multiple of 4", 4, 65536, true},
     {"depth", "N", "blocks", 1, 64, true},
     {"heads", "N", "heads of attention; dim is a multiple of them", 1, 1024, true},
     {"same", "P", "share of examples whose two times are one: the velocity itself", 0, 1, false},
@@ -96,7 +96,7 @@ const model model_meanflow = {
     .title = "a mean flow: pictures of 8 x 8 from noise in one step",
     .about = "A transformer learns the average velocity of the way from noise to a picture between two times; the loss takes the\n"
              "derivative of the network along that way, by forward mode. It learns the same made-up pictures as diffusion, told their\n"
-             "class, and needs one step to make one. 16 tokens of 64 features, 2 blocks, 225,000 parameters.\n",
+             "class, and needs one step to make one. 16 tokens of 64 features, 2 blocks, 175,000 parameters.\n",
     .data = MODEL_DRAWN,
     .values = values,
     .nvalues = 6,

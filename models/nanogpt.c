@@ -29,6 +29,8 @@ static const model_preset presets[] = {
                 [CONTEXT] = 32, [LAYERS] = 1, [HEADS] = 2, [DIM] = 32}},
 };
 
+static const an_nn_layer_norm_desc no_bias = {.no_bias = true};
+
 typedef struct block {
     an_module *ln_1, *attn, *ln_2, *mlp, *drop;
 } block;
@@ -52,14 +54,14 @@ static an_tensor *mlp_forward(an_module *m, an_tensor *x)
 
 static an_module *make_mlp(an_init *init, int64_t dim, double out_std)
 {
-    const an_nn_linear_desc no_bias = {.no_bias = true};
+    const an_nn_linear_desc plain = {.no_bias = true};
     const double std = init->std;
     mlp *f = an_graph_alloc(init->graph, sizeof *f);
     an_module *m = f ? an_module_create(init->graph, "mlp", mlp_forward, f) : NULL;
     if (!m) return NULL;
-    f->c_fc = an_module_add_child(m, "c_fc", an_nn_linear(init, dim, 4 * dim, &no_bias));
+    f->c_fc = an_module_add_child(m, "c_fc", an_nn_linear(init, dim, 4 * dim, &plain));
     init->std = out_std;
-    f->c_proj = an_module_add_child(m, "c_proj", an_nn_linear(init, 4 * dim, dim, &no_bias));
+    f->c_proj = an_module_add_child(m, "c_proj", an_nn_linear(init, 4 * dim, dim, &plain));
     init->std = std;
     return m;
 }
@@ -71,11 +73,11 @@ static an_module *make_block(an_init *init, an_rng *rng, const model_options *o)
     block *b = an_graph_alloc(init->graph, sizeof *b);
     an_module *m = b ? an_module_create(init->graph, "block", block_forward, b) : NULL;
     if (!m) return NULL;
-    b->ln_1 = an_module_add_child(m, "ln_1", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    b->ln_1 = an_module_add_child(m, "ln_1", an_nn_layer_norm(init, AN_DIMS(dim), &no_bias));
     b->attn = an_module_add_child(m, "attn", an_nn_attention(init, dim, &(an_nn_attention_desc){
         .heads = model_size(o, HEADS), .causal = true, .no_bias = true, .packed = "c_attn", .out = "c_proj", .out_std = out_std,
         .dropout = o->values[DROPOUT], .rng = rng}));
-    b->ln_2 = an_module_add_child(m, "ln_2", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    b->ln_2 = an_module_add_child(m, "ln_2", an_nn_layer_norm(init, AN_DIMS(dim), &no_bias));
     b->mlp = an_module_add_child(m, "mlp", make_mlp(init, dim, out_std));
     b->drop = an_module_add_child(m, "dropout", an_nn_dropout(rng, init->graph, o->values[DROPOUT]));
     return m;
@@ -107,7 +109,7 @@ static an_module *net(an_init *init, an_rng *rng, const model_options *o)
     n->wpe = an_module_add_child(m, "wpe", an_nn_positions(init, model_size(o, CONTEXT), dim));
     n->drop = an_module_add_child(m, "drop", an_nn_dropout(rng, g, o->values[DROPOUT]));
     n->h = an_module_add_child(m, "h", model_stack(init, rng, o, model_size(o, LAYERS), make_block));
-    n->ln_f = an_module_add_child(m, "ln_f", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    n->ln_f = an_module_add_child(m, "ln_f", an_nn_layer_norm(init, AN_DIMS(dim), &no_bias));
     n->head = an_module_tensor(n->wte, "weight");
     return n->head && n->ln_f ? top : NULL;
 }
@@ -116,8 +118,8 @@ const model model_nanogpt = {
     .name = "nanogpt",
     .title = "a GPT of characters: learned positions, LayerNorm, GELU",
     .about = "Token and position embeddings; blocks of LayerNorm, causal attention, LayerNorm and an MLP four times as wide with\n"
-             "GELU, each added to its input; LayerNorm; the output is the embedding transposed. No biases but LayerNorm's.\n"
-             "809,856 parameters at the defaults (65 characters). Next-token cross-entropy; a sample is printed at the end.\n",
+             "GELU, each added to its input; LayerNorm; the output is the embedding transposed. No biases.\n"
+             "808,704 parameters at the defaults (65 characters). Next-token cross-entropy; a sample is printed at the end.\n",
     .data = MODEL_TEXT,
     .dataset = "tinyshakespeare",
     .values = values,

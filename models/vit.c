@@ -38,9 +38,9 @@ static an_module *make_block(an_init *init, int64_t dim, int64_t heads)
     block *b = an_graph_alloc(init->graph, sizeof *b);
     an_module *m = b ? an_module_create(init->graph, "block", block_forward, b) : NULL;
     if (!m) return NULL;
-    b->norm1 = an_module_add_child(m, "norm1", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    b->norm1 = an_module_add_child(m, "norm1", an_nn_layer_norm(init, AN_DIMS(dim), NULL));
     b->attention = an_module_add_child(m, "attn", model_attention(init, dim, heads));
-    b->norm2 = an_module_add_child(m, "norm2", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    b->norm2 = an_module_add_child(m, "norm2", an_nn_layer_norm(init, AN_DIMS(dim), NULL));
     b->mlp = an_module_add_child(m, "mlp", model_feed_forward(init, dim, 4 * dim));
     return b->norm1 && b->attention && b->norm2 && b->mlp ? m : NULL;
 }
@@ -78,7 +78,7 @@ static an_module *net(an_init *init, an_rng *rng, const model_options *o)
     an_module *blocks[DEPTH_MAX] = {NULL};
     for (int64_t i = 0; i < depth; i++) blocks[i] = make_block(init, dim, model_size(o, HEADS));
     v->blocks = an_module_add_child(m, "blocks", an_nn_sequential(g, blocks, (size_t)depth));
-    v->norm = an_module_add_child(m, "norm", an_nn_layer_norm(init, AN_DIMS(dim), 0));
+    v->norm = an_module_add_child(m, "norm", an_nn_layer_norm(init, AN_DIMS(dim), NULL));
     v->head = an_module_add_child(m, "head", an_nn_linear(init, dim, 10, NULL));
     return v->embed && v->positions && v->blocks && v->norm && v->head ? m : NULL;
 }

@@ -91,34 +91,40 @@ static bool reduce(an_graph *g, const bench_size *s, an_tensor **out, size_t *no
     return out[0] != NULL;
 }
 
-/* 3 x 3, same padding, k channels in and out, m images of n x n: forward, or the gradient by one of its operands. */
-static bool conv_or_gradient(an_graph *g, const bench_size *s, int wrt, an_tensor **out, size_t *nout, double *flops, double *nbytes)
+/* 3 x 3, padding of 1, k channels in and out, m images of n x n: forward, or the gradient by one of its operands. */
+static bool conv_or_gradient(an_graph *g, const bench_size *s, int64_t stride, int wrt, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    const an_conv_desc desc = {.pad_before = {1, 1, 1}, .pad_after = {1, 1, 1}};
+    const an_conv_desc desc = {.stride = {stride, stride}, .pad_before = {1, 1, 1}, .pad_after = {1, 1, 1}};
+    const int64_t side = (s->n - 1) / stride + 1;
     an_tensor *operands[2] = {input(g, AN_DIMS(s->m, s->k, s->n, s->n)), input(g, AN_DIMS(s->k, s->k, 3, 3))};
     out[0] = an_conv2d(operands[0], operands[1], NULL, &desc);
     *nout = 1;
-    const double pixels = (double)s->m * (double)s->n * (double)s->n;
-    *flops = 2.0 * pixels * (double)s->k * (double)s->k * 9;
-    *nbytes = 8.0 * pixels * (double)s->k;
+    const double before = (double)s->m * (double)s->n * (double)s->n, after = (double)s->m * (double)side * (double)side;
+    *flops = 2.0 * after * (double)s->k * (double)s->k * 9;
+    *nbytes = 4.0 * (before + after) * (double)s->k;
     if (wrt < 0 || !out[0]) return out[0] != NULL;
-    an_tensor *cotangent = input(g, AN_DIMS(s->m, s->k, s->n, s->n));
+    an_tensor *cotangent = input(g, AN_DIMS(s->m, s->k, side, side));
     return an_backward_from(out[0], cotangent, &operands[wrt], 1, out) == AN_OK;
 }
 
 static bool conv(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    return conv_or_gradient(g, s, -1, out, nout, flops, nbytes);
+    return conv_or_gradient(g, s, 1, -1, out, nout, flops, nbytes);
 }
 
 static bool conv_input(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    return conv_or_gradient(g, s, 0, out, nout, flops, nbytes);
+    return conv_or_gradient(g, s, 1, 0, out, nout, flops, nbytes);
+}
+
+static bool conv_input_strided(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
+{
+    return conv_or_gradient(g, s, 2, 0, out, nout, flops, nbytes);
 }
 
 static bool conv_weight(an_graph *g, const bench_size *s, an_tensor **out, size_t *nout, double *flops, double *nbytes)
 {
-    return conv_or_gradient(g, s, 1, out, nout, flops, nbytes);
+    return conv_or_gradient(g, s, 1, 1, out, nout, flops, nbytes);
 }
 
 /* m heads of n positions of k. */
@@ -193,6 +199,7 @@ static const bench_case cases[] = {
     {"reduce", "(m, n) summed over m", {4096, 1024, 1, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, reduce},
     {"conv", "3x3, k channels in and out, m images of n x n", {16, 32, 64, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, conv},
     {"conv-input", "the gradient of conv by its input", {16, 32, 64, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, conv_input},
+    {"conv-input-strided", "the gradient of conv with strides of 2 by its input", {16, 32, 64, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, conv_input_strided},
     {"conv-weight", "the gradient of conv by its weight", {16, 32, 64, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, conv_weight},
     {"attention", "m heads, n positions, k features", {8, 256, 64, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, attention},
     {"gather", "m rows of k out of a table of n", {16384, 32768, 256, 1, "nn", AN_DTYPE_NONE}, 0, 0, false, gather},

@@ -61,6 +61,7 @@ typedef struct an_device_base {
     uint32_t gpu_threads, gpu_local_nbytes, gpu_units;
     bool gpu_small_code;
     uint64_t identity;      /* of what decides how fast code is there: processor or adapter, features, driver; 0: unknown */
+    bool no_fork;           /* set by open: its library does not work in a forked process */
 } an_device_base;
 typedef struct an_buffer_base {
     an_device *device;
@@ -82,6 +83,7 @@ typedef struct an_device_desc {
     int threads;         /* 0: as ANNEAL_THREADS or the machine says */
     const char *adapter; /* webgpu: "high" or "low" power, a place in the list of `anneal doctor`, part of a name. NULL: as
                           * ANNEAL_WEBGPU_ADAPTER says, else the first */
+    double timeout_s;    /* webgpu: of every wait. 0: as ANNEAL_WEBGPU_TIMEOUT says */
 } an_device_desc;
 
 /* What a device can do. Every slot is required: there are no optional ones to test for.

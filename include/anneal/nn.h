@@ -134,7 +134,11 @@ AN_API an_module *an_nn_conv2d(an_init *init, int64_t in, int64_t out, int64_t k
 AN_API an_module *an_nn_embedding(an_init *init, int64_t n, int64_t dim);
 
 /* Over the last axes, whose sizes are dims: weight 1, bias 0. eps 0: 1e-5. */
-AN_API an_module *an_nn_layer_norm(an_init *init, const int64_t *dims, uint32_t rank, double eps);
+typedef struct an_nn_layer_norm_desc {
+    double eps;
+    bool no_bias;
+} an_nn_layer_norm_desc;
+AN_API an_module *an_nn_layer_norm(an_init *init, const int64_t *dims, uint32_t rank, const an_nn_layer_norm_desc *desc);
 AN_API an_module *an_nn_rms_norm(an_init *init, const int64_t *dims, uint32_t rank, double eps);
 
 /* x (batch, channels, ...): over each group of channels and all that follows. weight 1, bias 0 (channels). eps 0: 1e-5. */

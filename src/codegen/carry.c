@@ -2,10 +2,10 @@
  *
  *   for i                                              for kb
  *     out[i] = f(sum over k of x[i, k])  --CARRY k-->    for i
- *                                                          s = (kb > 0 ? out[i] : 0) + sum over k of x[i, kb * 256 + k]
+ *                                                          s = kb > 0 ? out[i] : 0, then, one by one, + x[i, kb * 256 + k]
  *                                                          out[i] = kb is last ? f(s) : s
  *
- * so that what a pass reads again and again stays in a cache, however long the sum is. The loop over passes is an output loop like others,
+ * so that terms are added in the order of the plain sum, and what a pass reads again and again stays in a cache, however long the sum is. The loop over passes is an output loop like others,
  * for ORDER to move, but stores do not vary their place with it: it must run in order. */
 #include "codegen/opt.h"
 #include "codegen/pass.h"
@@ -78,7 +78,7 @@ static an_status carry(an_dag *d, an_uop *sink, const carried *c, an_uop outer, 
     if (st) return st;
     const an_uop ptr = an_uop_src(g, c->store, 0), index = an_uop_src(g, c->store, 1);
     const an_uop before = an_load(g, ptr, index, an_binary(g, AN_OP_CMPLT, an_index(g, 0), outer));
-    const an_uop sum = an_binary(g, AN_OP_ADD, before, now[0]);
+    const an_uop sum = an_uop_new_full(g, AN_OP_ADD, an_uop_dtype(g, now[0]), 1, (const an_uop[]){before, now[0]}, 2, 0, AN_TAG_CARRIED);
     an_uop value = sum;
     if (!plain) value = an_select(g, an_binary(g, AN_OP_CMPLT, outer, an_index(g, passes - 1)), sum, an_substitute(g, now[1], &now[0], &sum, 1));
     const an_uop store = an_store(g, ptr, index, value, AN_UOP_NONE);

@@ -41,7 +41,7 @@ static an_status prepare(an_graph *g, an_uop *sink, an_trace *trace)
 static an_status shape(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace)
 {
     an_trace_pass_begin(trace, "cut", g);
-    an_status st = an_pass_cut(g, sink, trace);
+    an_status st = an_pass_cut(g, sink, opts->gpu.threads == 0, trace);
     if (!st) st = an_pass_cut_symbolic(g, sink, trace);
     an_trace_pass_end(trace);
     if (!st) st = run(g, sink, trace, "merge", an_pass_merge);

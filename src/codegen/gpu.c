@@ -12,6 +12,9 @@
  * side share that work (backend/webgpu/wgsl/wgsl.h). */
 #include "codegen/gpu.h"
 
+#include "rewrite/bounds.h"
+#include "rewrite/rewrite.h"
+
 enum { PARTS_MAX = 24, DIMS_MAX = 8 };
 
 static an_range_kind kind_at(const an_dag *d, size_t r)
@@ -441,23 +444,71 @@ done:
     return st;
 }
 
-/* --- several ranges as one ----------------------------------------------------------------------- */
+/* --- two ranges as one --------------------------------------------------------------------------- */
 
-an_status an_gpu_join(an_graph *g, an_uop *sink, const an_uop *ranges, uint32_t n, uint32_t id)
+an_status an_gpu_join(an_graph *g, an_uop *sink, an_uop outer, an_uop inner)
 {
-    an_range_sub subs[AN_RANK_MAX * 2];
-    int64_t all = 1, step = 1;
-    for (uint32_t i = 0; i < n; i++) all *= an_range_bound(g, ranges[i]);
-    const an_uop one = an_range(g, an_index(g, all), id, AN_RANGE_REDUCE);
-    for (uint32_t i = n; i-- > 0;) {
-        const int64_t bound = an_range_bound(g, ranges[i]);
-        an_uop to = step == 1 ? one : an_binary(g, AN_OP_FLOORDIV, one, an_index(g, step));
-        if (i > 0) to = an_binary(g, AN_OP_FLOORMOD, to, an_index(g, bound));
-        if (an_uop_is_none(to)) return AN_ERR_NOMEM;
-        subs[i] = (an_range_sub){ranges[i], to, {i ? AN_UOP_NONE : one, AN_UOP_NONE}, i ? 0 : 1};
-        step *= bound;
+    const int64_t n = an_range_bound(g, inner);
+    const an_uop one = an_range(g, an_index(g, an_range_bound(g, outer) * n), an_range_id(an_uop_arg(g, outer)), AN_RANGE_REDUCE);
+    const an_uop high = an_binary(g, AN_OP_FLOORDIV, one, an_index(g, n)), low = an_binary(g, AN_OP_FLOORMOD, one, an_index(g, n));
+    if (an_uop_is_none(high) || an_uop_is_none(low)) return AN_ERR_NOMEM;
+    const an_range_sub subs[2] = {{outer, high, {one, AN_UOP_NONE}, 1}, {inner, low, {AN_UOP_NONE, AN_UOP_NONE}, 0}};
+    const an_ruleset *set = &an_rules_symbolic; /* what walked along both walks along one */
+    const an_status st = an_replace_ranges(g, sink, 1, subs, 2);
+    return st ? st : an_rewrite(g, &set, 1, sink, 1, NULL, NULL, "simplify");
+}
+
+/* --- in place ------------------------------------------------------------------------------------ */
+
+/* Where an access lies for r and what is in same at 0, lanes counted; false: nobody knows. */
+static bool extent(const an_dag *d, an_uop index, size_t r, const an_rangeset *same, int64_t *lo, int64_t *hi)
+{
+    an_graph *g = d->g;
+    const int64_t lanes = an_uop_op(g, index) == AN_OP_RAMP ? an_uop_lanes(g, index) : 1;
+    if (an_uop_op(g, index) == AN_OP_RAMP) index = an_uop_src(g, index, 0);
+    const an_uop zero = an_index(g, 0);
+    for (size_t k = 0; k < d->ranges.len && !an_uop_is_none(index); k++)
+        if (k == r || an_rangeset_has(same, k)) index = an_substitute(g, index, &d->ranges.data[k], &zero, 1);
+    if (an_uop_is_none(index)) return false;
+    an_bounds(g, index, lo, hi);
+    if (*hi > INT64_MAX - lanes) return false;
+    *hi += lanes - 1;
+    return true;
+}
+
+/* How much an access moves with r. */
+static int64_t step_of(const an_dag *d, an_uop index, const int64_t *coef)
+{
+    if (an_uop_op(d->g, index) == AN_OP_RAMP) index = an_uop_src(d->g, index, 0);
+    return coef[an_dag_pos(d, index)];
+}
+
+bool an_gpu_is_apart(const an_dag *d, an_uop sink, size_t r, const an_rangeset *same)
+{
+    an_graph *g = d->g;
+    const size_t nbytes = d->order.len * sizeof(int64_t);
+    int64_t *coef = NULL;
+    bool apart = true;
+    for (uint32_t s = 0; s < an_uop_nsrc(g, sink) && apart; s++) {
+        const an_uop store = an_uop_src(g, sink, s), to = an_uop_src(g, store, 1);
+        for (size_t i = 0; i < d->order.len && apart; i++) {
+            const an_uop load = d->order.data[i];
+            if (an_uop_op(g, load) != AN_OP_LOAD || !an_uop_eq(an_uop_src(g, load, 0), an_uop_src(g, store, 0))) continue;
+            const an_uop from = an_uop_src(g, load, 1);
+            int64_t lo[2], hi[2];
+            if (an_uop_eq(from, to)) continue;
+            if (!coef) {
+                coef = an_mem_alloc(an_graph_ctx(g), nbytes);
+                if (!coef) return false;
+                an_dag_coefs(d, r, coef);
+            }
+            const int64_t step = step_of(d, to, coef);
+            apart = step != AN_COEF_NONE && step > 0 && step_of(d, from, coef) == step && extent(d, to, r, same, &lo[0], &hi[0]) &&
+                    extent(d, from, r, same, &lo[1], &hi[1]) && hi[0] - lo[1] < step && hi[1] - lo[0] < step && hi[0] - lo[0] < step;
+        }
     }
-    return an_replace_ranges(g, sink, 1, subs, n);
+    an_mem_free(an_graph_ctx(g), coef, coef ? nbytes : 0);
+    return apart;
 }
 
 /* --- what is left -------------------------------------------------------------------------------- */
@@ -497,7 +548,8 @@ an_status an_pass_global(an_graph *g, an_uop *sink)
             while (same < m && same < len && mine[same] == other[same]) same++;
             if (same && same < len) len = same;
         }
-        for (uint32_t k = 0; k < len; k++) an_rangeset_add(&global, mine[k]);
+        for (uint32_t k = 0; k < len; k++)
+            if (an_gpu_is_apart(&d, *sink, mine[k], &global)) an_rangeset_add(&global, mine[k]);
     }
     for (size_t r = 0; r < d.ranges.len && !st; r++) {
         if (!an_rangeset_has(&global, r)) continue;

@@ -17,11 +17,16 @@ an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_m
 /* FILL: REDUCE range k up to a multiple of amount; what lies beyond adds nothing. */
 an_status an_gpu_fill(an_graph *g, an_uop *sink, uint32_t k_id, int64_t amount, const char **why);
 
-/* JOIN: constant REDUCE ranges, all of them bound wherever one is, as one range with the id of the first; the last is walked fastest. */
-an_status an_gpu_join(an_graph *g, an_uop *sink, const an_uop *ranges, uint32_t n, uint32_t id);
+/* JOIN: two constant REDUCE ranges, both bound wherever one is, as one range with the id of the outer. */
+an_status an_gpu_join(an_graph *g, an_uop *sink, an_uop outer, an_uop inner);
 
-/* The heuristics: gpu_choose.c. */
-an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list);
+/* Of what a kernel both writes and reads: do iterations of range r touch no element that another one writes? For those with the same
+ * values of the ranges in same. */
+bool an_gpu_is_apart(const an_dag *d, an_uop sink, size_t r, const an_rangeset *same);
+
+/* The heuristics: gpu_choose.c. way: 0 is what the rules say is best; then those of an_opt_choose_other. */
+uint32_t an_gpu_nways(void);
+an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, uint32_t way, an_trace *trace, an_opt_vec *list);
 
 /* levels.c: the order of straight-line code with many sums. */
 an_status an_linear_levels(an_graph *g, an_uop_vec *linear);

@@ -11,8 +11,6 @@
  * Tiles were measured on an NVIDIA H200 (docs/PERFORMANCE.md); rate is f32 TF/s where there are workgroups enough. */
 #include "codegen/gpu.h"
 
-#include "rewrite/rewrite.h"
-
 #include <math.h>
 
 enum { K_STEP = 16, ROW_MIN = 64, ROWS_MAX = 1 << 16, COLUMN_LANES = 32, LOOPS_MAX = 12, JOIN_MAX = 1024, JOINED_MAX = 16, JOIN_ROWS_MAX = 1 << 14 };
@@ -30,6 +28,7 @@ typedef struct chooser {
     an_ctx *ctx;
     an_uop *sink;
     const an_codegen_opts *opts;
+    const struct shape *only; /* of the tiles; NULL: whichever is best */
     an_trace *trace;
     an_opt_vec *list;
     an_dag d;
@@ -81,13 +80,10 @@ static an_status apply(chooser *c, an_opt_kind kind, uint32_t id, int64_t amount
     return st ? st : refresh(c);
 }
 
-static an_status mark(chooser *c, uint32_t id, an_range_kind kind, uint32_t to)
+static an_status mark(chooser *c, uint32_t id, an_opt_kind kind, uint32_t to)
 {
-    const size_t r = find(c, id);
-    if (r == AN_RANGES_MAX) return AN_OK; /* of one element: gone */
-    an_trace_note(c->trace, "range %u is %s", id, kind == AN_RANGE_GLOBAL ? "GLOBAL" : kind == AN_RANGE_LOCAL ? "LOCAL" : "GROUP");
-    const an_status st = an_gpu_mark(c->g, c->sink, c->d.ranges.data[r], kind, to);
-    return st ? st : refresh(c);
+    bool done = false;
+    return find(c, id) == AN_RANGES_MAX ? AN_OK : apply(c, kind, id, to, NULL, &done); /* of one element: gone */
 }
 
 /* --- products -------------------------------------------------------------------------------------- */
@@ -225,6 +221,7 @@ static const struct shape *choose_shape(const chooser *c, side *i, side *j, doub
     for (uint32_t k = 0; k < j->count; k++) n *= (double)j->n[k];
     for (size_t x = 0; x < sizeof shapes / sizeof shapes[0]; x++) {
         const struct shape *s = &shapes[x];
+        if (c->only && s != c->only) continue;
         if (4 * step * (s->m + s->n + 8) > (int64_t)c->opts->gpu.local_nbytes) continue; /* f32, with padding */
         if (!fill(i, s->m, s->tm, whole) || !fill(j, s->n, s->tn, whole) || s->m / s->tm * (s->n / s->tn) > (int64_t)c->opts->gpu.threads) continue;
         double blocks = batch;
@@ -256,10 +253,10 @@ static an_status cut_loop(chooser *c, const side *s, uint32_t at, int64_t thread
     }
     if (!st && v > 1) st = apply(c, lanes ? AN_OPT_VECTOR : AN_OPT_UPCAST, quad, v, NULL, &done);
     if (st || threads == 1) return st;
-    if (threads <= inner) return mark(c, quad, AN_RANGE_LOCAL, low);
+    if (threads <= inner) return mark(c, quad, AN_OPT_LOCAL, low);
     st = apply(c, AN_OPT_CUT, quad, inner, &last, &done);
-    if (!st) st = mark(c, last, AN_RANGE_LOCAL, low);
-    return st ? st : mark(c, quad, AN_RANGE_LOCAL, high);
+    if (!st) st = mark(c, last, AN_OPT_LOCAL, low);
+    return st ? st : mark(c, quad, AN_OPT_LOCAL, high);
 }
 
 static an_status cut_side(chooser *c, const side *s, int64_t size, int64_t each, bool lanes, int64_t inner, uint32_t local, uint32_t *global)
@@ -270,7 +267,7 @@ static an_status cut_side(chooser *c, const side *s, int64_t size, int64_t each,
         const int64_t v = i == 0 ? 4 : 1, t = smaller(s->take[i] / v, threads);
         const uint32_t outer = local - 2 * i; /* further out */
         st = cut_loop(c, s, i, t, v, i == 0 && lanes, i == 0 ? inner : t, outer, i == 0 ? local + 2 : outer);
-        if (!st) st = mark(c, s->ids[i], AN_RANGE_GLOBAL, (*global)++);
+        if (!st) st = mark(c, s->ids[i], AN_OPT_GLOBAL, (*global)++);
         threads /= t;
     }
     return st;
@@ -320,7 +317,6 @@ static bool steps_over(const chooser *c, an_uop reduce, size_t k, size_t r, int6
  * next one further out as one, while there is such a one. */
 static an_status join_short(chooser *c, an_uop *reduce)
 {
-    const an_ruleset *set = &an_rules_symbolic;
     an_status st = AN_OK;
     for (bool again = true; again && !st;) {
         const uint32_t n = an_uop_nsrc(c->g, *reduce) - 1;
@@ -344,13 +340,9 @@ static an_status join_short(chooser *c, an_uop *reduce)
         }
         an_mem_free(c->ctx, coef, nbytes);
         if (next == AN_RANGES_MAX) break;
-        const an_uop both[2] = {c->d.ranges.data[next], c->d.ranges.data[k]};
-        an_trace_note(c->trace, "ranges %u and %u of a reduction are one", id_at(c, next), id_at(c, k));
-        st = an_gpu_join(c->g, c->sink, both, 2, id_at(c, next));
-        if (!st) st = an_rewrite(c->g, &set, 1, c->sink, 1, NULL, NULL, "simplify");
-        if (!st) st = refresh(c);
+        st = apply(c, AN_OPT_JOIN, id_at(c, next), id_at(c, k), NULL, &again);
         if (!st) *reduce = lone_reduce(c);
-        again = !st && !an_uop_is_none(*reduce);
+        again = again && !st && !an_uop_is_none(*reduce);
     }
     return st;
 }
@@ -456,9 +448,8 @@ static an_status plan_product(const chooser *c, factors *p, side *i, side *j, bo
 /* The loops that are left around the tiles as one, in which the next tile can always be loaded while one is computed. */
 static an_status join_outer(chooser *c)
 {
-    an_uop ranges[AN_RANK_MAX];
     const an_uop reduce = lone_reduce(c);
-    uint32_t n = 0;
+    uint32_t ids[AN_RANK_MAX], n = 0;
     int64_t all = 1;
     for (size_t r = 0; r < c->d.ranges.len; r++) {
         bool bound = false;
@@ -466,12 +457,12 @@ static an_status join_outer(chooser *c)
         if (!bound || kind_at(c, r) != AN_RANGE_REDUCE) continue;
         if (bound_at(c, r) < 1 || all > INT32_MAX / bound_at(c, r) || n == AN_RANK_MAX) return AN_OK;
         all *= bound_at(c, r);
-        ranges[n++] = c->d.ranges.data[r];
+        ids[n++] = id_at(c, r);
     }
-    if (n < 2) return AN_OK;
-    an_trace_note(c->trace, "%u ranges of a reduction are one, %u", n, id_at(c, an_dag_range_at(&c->d, ranges[0])));
-    const an_status st = an_gpu_join(c->g, c->sink, ranges, n, id_at(c, an_dag_range_at(&c->d, ranges[0])));
-    return st ? st : refresh(c);
+    an_status st = AN_OK;
+    bool ok = true;
+    for (uint32_t k = 1; k < n && ok && !st; k++) st = apply(c, AN_OPT_JOIN, ids[0], ids[k], NULL, &ok);
+    return st;
 }
 
 static an_status tile_product(chooser *c, bool *done)
@@ -498,32 +489,25 @@ static an_status tile_product(chooser *c, bool *done)
     const int64_t nk = bound_at(c, p.k);
     const uint32_t id_k = id_at(c, p.k);
     uint32_t others_ids[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = id_k, written = 0;
-    const char *why = NULL;
     bool ok = true;
     for (size_t r = 0; r < c->d.ranges.len; r++) {
         bool mine = id_at(c, r) == i.ids[0];
         for (uint32_t k = 0; k < j.count; k++) mine = mine || j.ids[k] == id_at(c, r);
         if (kind_at(c, r) == AN_RANGE_LOOP && !mine && n < LOOPS_MAX) others_ids[n++] = id_at(c, r);
     }
-    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others_ids[o], AN_RANGE_GLOBAL, global++);
+    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others_ids[o], AN_OPT_GLOBAL, global++);
     if (!st) st = cut_side(c, &i, s->m, s->tm, false, 4, AN_GPU_LOCAL_ID + 8, &global);
     if (!st) st = cut_side(c, &j, s->n, s->tn, true, 8, AN_GPU_LOCAL_ID + 9, &global);
-    if (!st && nk % p.step) {
-        st = an_gpu_fill(c->g, c->sink, id_k, p.step, &why);
-        if (!st) st = refresh(c);
-    }
-    if (!st && !why && nk > p.step) st = apply(c, AN_OPT_CUT, id_k, p.step, &inner, &ok);
-    if (!st && !why && ok && !c->opts->gpu.small_code) {
+    if (!st && nk % p.step) st = apply(c, AN_OPT_FILL, id_k, p.step, NULL, &ok);
+    if (!st && ok && nk > p.step) st = apply(c, AN_OPT_CUT, id_k, p.step, &inner, &ok);
+    if (!st && ok && !c->opts->gpu.small_code) {
         st = apply(c, AN_OPT_UNROLL, inner, p.step, &written, &ok);
         inner = written;
         if (!st && ok) st = join_outer(c);
     }
-    if (!st && !why && ok) st = an_gpu_tile(c->g, c->sink, inner, c->opts->gpu.local_nbytes, &why);
-    if (!st && (why || !ok)) {
-        an_trace_note(c->trace, "no tile: %s", why ? why : "its reduction cannot be cut");
-        return AN_OK;
-    }
-    *done = !st;
+    if (!st && ok) st = apply(c, AN_OPT_TILE, inner, c->opts->gpu.local_nbytes, NULL, &ok);
+    if (st || !ok) return st;
+    *done = true;
     an_trace_note(c->trace, "tiles of %lld x %lld, %lld x %lld a thread", (long long)s->m, (long long)s->n, (long long)s->tm, (long long)s->tn);
     return st;
 }
@@ -572,7 +556,7 @@ static an_status deal(chooser *c, uint32_t id)
     an_status st = AN_OK;
     if (r == AN_RANGES_MAX) return AN_OK;
     if (!is_joined(c, r) && bound_at(c, r) % 4 == 0 && bound_at(c, r) >= 4 * ROW_MIN) st = apply(c, AN_OPT_VECTOR, id, 4, NULL, &done);
-    return st ? st : mark(c, id, AN_RANGE_GROUP, id);
+    return st ? st : mark(c, id, AN_OPT_DEAL, id);
 }
 
 /* Ranges of the reduction at position i that can become one, the one along memory last; 0 where there is nothing to join. */
@@ -637,13 +621,30 @@ static an_status join(chooser *c)
             else
                 ranges[n - 1] = c->d.ranges.data[rest];
         }
-        if (n > 1) st = an_gpu_join(c->g, c->sink, ranges, n, id);
-        if (!st) st = refresh(c);
+        for (uint32_t k = 1; k < n && !st; k++) st = apply(c, AN_OPT_JOIN, id, an_range_id(an_uop_arg(c->g, ranges[k])), NULL, &lanes);
         an_trace_note(c->trace, "%u ranges of a reduction are one, %u", n, id);
         if (fast != AN_RANGES_MAX && c->njoined < JOINED_MAX) c->joined[c->njoined++] = n > 1 ? id : an_range_id(an_uop_arg(c->g, ranges[0]));
         i = (size_t)-1; /* positions are new */
     }
     return st;
+}
+
+/* In place: may these loops be workgroups? Other elements are read before any is written only in reductions, whose threads are joined
+ * before they go on. */
+static bool are_apart(const chooser *c, const uint32_t *ids, uint32_t n, const an_rangeset *dealt)
+{
+    an_rangeset same = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        if (!an_gpu_is_apart(&c->d, *c->sink, find(c, ids[i]), &same)) return false;
+        an_rangeset_add(&same, find(c, ids[i]));
+    }
+    for (uint32_t s = 0; s < an_uop_nsrc(c->g, *c->sink); s++)
+        for (size_t i = 0; i < c->d.order.len; i++) {
+            const an_uop load = c->d.order.data[i], store = an_uop_src(c->g, *c->sink, s);
+            if (an_uop_op(c->g, load) != AN_OP_LOAD || !an_uop_eq(an_uop_src(c->g, load, 0), an_uop_src(c->g, store, 0))) continue;
+            if (!an_uop_eq(an_uop_src(c->g, load, 1), an_uop_src(c->g, store, 1)) && !an_rangeset_meets(&c->d.deps[i], dealt)) return false;
+        }
+    return true;
 }
 
 static an_status rows(chooser *c, bool *done)
@@ -682,7 +683,7 @@ static an_status rows(chooser *c, bool *done)
         count *= bound_at(c, r) < 0 ? 64.0 : (double)bound_at(c, r);
         for (size_t k = 0; k < c->d.ranges.len; k++) shared = shared || (an_rangeset_has(&dealt, k) && is_shared(c, k, r));
     }
-    if (!any || n == LOOPS_MAX || ninner == LOOPS_MAX) return AN_OK;
+    if (!any || n == LOOPS_MAX || ninner == LOOPS_MAX || !are_apart(c, ids, n, &dealt)) return AN_OK;
     if (count > (shared ? ROWS_MAX / 4 : ROWS_MAX * 64)) return AN_OK; /* threads enough, and what they read is read by others too */
     if (!straight && (columns == AN_RANGES_MAX || count > ROWS_MAX || bound_at(c, columns) < COLUMN_LANES)) return AN_OK;
     an_status st = AN_OK;
@@ -692,10 +693,10 @@ static an_status rows(chooser *c, bool *done)
         const uint32_t id = id_at(c, columns);
         st = apply(c, AN_OPT_PADTO, id, COLUMN_LANES, &local, &ok);
         if (!st && !ok) return AN_OK;
-        if (!st) st = mark(c, local, AN_RANGE_LOCAL, AN_GPU_LOCAL_ID);
+        if (!st) st = mark(c, local, AN_OPT_LOCAL, AN_GPU_LOCAL_ID);
     }
-    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, ids[o], AN_RANGE_GLOBAL, global++);
-    for (uint32_t o = 0; o < ngroup && !st; o++) st = straight ? deal(c, group[o]) : mark(c, group[o], AN_RANGE_GROUP, group[o]);
+    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, ids[o], AN_OPT_GLOBAL, global++);
+    for (uint32_t o = 0; o < ngroup && !st; o++) st = straight ? deal(c, group[o]) : mark(c, group[o], AN_OPT_DEAL, group[o]);
     size_t longest = AN_RANGES_MAX; /* of what is stored for each row */
     for (uint32_t o = 0; o < ninner && !st; o++) {
         const size_t r = find(c, inner[o]);
@@ -723,15 +724,23 @@ static an_status joined_rows(chooser *c, bool *done)
     return refresh(c);
 }
 
-an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
+enum { NSHAPES = sizeof shapes / sizeof shapes[0], BEST = 0, FIRST_SHAPE = 1, ROWS = FIRST_SHAPE + NSHAPES, ELEMENTS, NWAYS };
+
+uint32_t an_gpu_nways(void)
+{
+    return NWAYS;
+}
+
+an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, uint32_t way, an_trace *trace, an_opt_vec *list)
 {
     an_uop now = *sink;
     chooser c = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .opts = opts, .trace = trace, .list = list};
     bool done = false;
+    if (way >= FIRST_SHAPE && way < ROWS) c.only = &shapes[way - FIRST_SHAPE];
     an_status st = refresh(&c);
-    if (!st) st = product(&c, &done);
-    if (!st && !done) st = joined_rows(&c, &done);
-    if (!st && !done) st = an_opt_choose_lanes(g, &now, opts, trace, list);
+    if (!st && (way == BEST || c.only)) st = product(&c, &done);
+    if (!st && !done && (way == BEST || way == ROWS)) st = joined_rows(&c, &done);
+    if (!st && !done && (way == BEST || way == ELEMENTS)) st = an_opt_choose_lanes(g, &now, opts, trace, list);
     an_dag_fini(&c.d);
     if (!st) *sink = now;
     return st;

@@ -210,7 +210,6 @@ static an_rangeset long_reductions(const tuner *t, size_t r)
     return all;
 }
 
-/* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. */
 /* The most iterations of LOOP ranges around a store that varies with range r. */
 static double iterations(const tuner *t, size_t r)
 {
@@ -225,6 +224,7 @@ static double iterations(const tuner *t, size_t r)
     return most;
 }
 
+/* Tries LOOP ranges from the innermost out, or REDUCE ranges, tails of splits included, until none takes lanes. */
 static an_status vectorize(tuner *t, an_range_kind kind, walk which)
 {
     an_status st = an_tune_refresh(t);
@@ -409,6 +409,7 @@ static an_status unroll_light(tuner *t)
 
 an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
 {
+    if (opts->gpu.threads > 0) return an_gpu_choose(g, sink, opts, 0, trace, list);
     if (opts->vector_nbytes == 0) return AN_OK;
     an_uop now = *sink;
     tuner t = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .trace = trace, .vector_nbytes = opts->vector_nbytes, .scratch_nbytes = opts->scratch_nbytes,
@@ -432,6 +433,12 @@ an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
     return st;
 }
 
+an_status an_opt_choose_other(an_graph *g, an_uop sink, const an_codegen_opts *opts, uint32_t number, an_opt_vec *list, bool *more)
+{
+    *more = opts->gpu.threads > 0 && number + 1 < an_gpu_nways();
+    return *more ? an_gpu_choose(g, &sink, opts, number + 1, NULL, list) : AN_OK;
+}
+
 an_status an_opt_choose_lanes(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list)
 {
     if (opts->vector_nbytes == 0) return AN_OK;
@@ -449,9 +456,7 @@ an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an
 {
     an_opt_vec list = {0};
     an_trace_pass_begin(trace, "opt", g);
-    const an_status st = opts->by_hand            ? an_opt_apply_list(g, sink, opts->list, opts->nlist)
-                         : opts->gpu.threads > 0 ? an_gpu_choose(g, sink, opts, trace, &list)
-                                                 : an_opt_choose(g, sink, opts, trace, &list);
+    const an_status st = opts->by_hand ? an_opt_apply_list(g, sink, opts->list, opts->nlist) : an_opt_choose(g, sink, opts, trace, &list);
     an_trace_pass_end(trace);
     an_vec_fini(an_graph_ctx(g), &list);
     return st;

@@ -13,8 +13,11 @@
 
 #include "rewrite/rewrite.h"
 
-/* A range whose quotient or remainder by a divisor of its bound is used. */
-static bool find_cut(const an_dag *d, an_opt *opt)
+enum { SPLIT_MAX = 8 };
+
+/* A range whose quotient or remainder by a divisor of its bound is used, or that of its sum with a constant. may_split: or by a small number
+ * that does not divide it, and the rest is a tail. */
+static bool find_cut(const an_dag *d, bool may_split, an_opt *opt)
 {
     const an_graph *g = d->g;
     for (size_t i = 0; i < d->order.len; i++) {
@@ -22,18 +25,19 @@ static bool find_cut(const an_dag *d, an_opt *opt)
         const an_op op = an_uop_op(g, u);
         int64_t c = 0;
         if ((op != AN_OP_FLOORDIV && op != AN_OP_FLOORMOD) || !an_uop_int(g, an_uop_src(g, u, 1), &c)) continue;
-        const an_uop range = an_uop_src(g, u, 0);
+        an_uop range = an_uop_src(g, u, 0);
+        if (an_uop_op(g, range) == AN_OP_ADD && an_uop_is_const(g, an_uop_src(g, range, 1))) range = an_uop_src(g, range, 0);
         if (an_uop_op(g, range) != AN_OP_RANGE) continue;
         const int64_t n = an_range_bound(g, range);
-        if (c < 2 || n <= c || n % c) continue;
-        *opt = (an_opt){AN_OPT_CUT, an_range_id(an_uop_arg(g, range)), c};
+        if (c < 2 || n <= c || (n % c && (!may_split || c > SPLIT_MAX))) continue;
+        *opt = (an_opt){n % c ? AN_OPT_SPLIT : AN_OPT_CUT, an_range_id(an_uop_arg(g, range)), n % c ? n - n % c : c};
         return true;
     }
     return false;
 }
 
 /* Each cut removes a division, or is not made: a range has few divisors, so this ends. */
-an_status an_pass_cut(an_graph *g, an_uop *sink, an_trace *trace)
+an_status an_pass_cut(an_graph *g, an_uop *sink, bool may_split, an_trace *trace)
 {
     const an_ruleset *set = &an_rules_symbolic;
     an_uop now = *sink;
@@ -44,7 +48,7 @@ an_status an_pass_cut(an_graph *g, an_uop *sink, an_trace *trace)
         an_opt opt = {0};
         const char *why = NULL;
         st = an_dag_init(&d, g, &now, 1);
-        again = !st && find_cut(&d, &opt);
+        again = !st && find_cut(&d, may_split, &opt);
         an_dag_fini(&d);
         if (again) st = an_opt_apply(g, &now, opt, &why);
         again = again && !st && !why;
@@ -165,6 +169,12 @@ static an_status merge(const an_dag *d, size_t a, size_t b, an_uop *sink)
     return an_replace_ranges(g, sink, 1, subs, 2);
 }
 
+/* Has an opt cut the range, or off it? Its parts get ids between those that ranges begin with. */
+static bool is_cut(const an_dag *d, size_t r)
+{
+    return an_range_id(an_uop_arg(d->g, d->ranges.data[r])) % AN_RANGE_ID_STEP != 0;
+}
+
 static an_status merge_all(an_graph *g, an_uop *sink, bool loops)
 {
     an_ctx *ctx = an_graph_ctx(g);
@@ -182,7 +192,7 @@ static an_status merge_all(an_graph *g, an_uop *sink, bool loops)
         for (size_t b = d.ranges.len; b-- > 1 && !again && !st;)
             for (size_t a = b; a-- > 0 && !again && !st;) {
                 const bool symbolic = an_range_bound(g, d.ranges.data[b]) < 0;
-                if (!loops && an_range_kind_of(an_uop_arg(g, d.ranges.data[a])) != AN_RANGE_REDUCE) continue;
+                if (!loops && (an_range_kind_of(an_uop_arg(g, d.ranges.data[a])) != AN_RANGE_REDUCE || is_cut(&d, a) || is_cut(&d, b))) continue;
                 if (symbolic ? !may_merge_symbolic(&d, a, b, na, nb) : !may_merge(&d, a, b, ca, cb)) continue;
                 st = merge(&d, a, b, &now);
                 again = true;

@@ -3,8 +3,7 @@
  *   r: LOOP 0..63   --UPCAST 4-->   r: LOOP 0..15, r': UPCAST 0..3; r is r * 4 + r' wherever it was used
  *
  * expand.c and vector.c then do away with the inner part, but for a CUT. */
-#include "codegen/opt.h"
-#include "codegen/pass.h"
+#include "codegen/gpu.h"
 
 static const struct {
     const char *name, *what;
@@ -233,6 +232,16 @@ static bool has_scratch(const an_dag *d, an_uop range)
     return false;
 }
 
+/* Does r decide what is in a tile of workgroup memory? */
+static bool fills_tiles(const an_dag *d, size_t r)
+{
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        if (an_uop_op(d->g, u) == AN_OP_REDUCE && an_reduce_op(an_uop_arg(d->g, u)) == AN_OP_BARRIER && an_rangeset_has(&d->deps[i], r)) return true;
+    }
+    return false;
+}
+
 /* Is r the loop over passes of a CARRY, which some store goes along with in one place? */
 static bool is_carried(const an_dag *d, an_uop sink, size_t r)
 {
@@ -244,6 +253,61 @@ static bool is_carried(const an_dag *d, an_uop sink, size_t r)
     return false;
 }
 
+/* Does every reduction over one of the two ranges go over both? */
+static bool are_bound_together(const an_dag *d, size_t a, size_t b)
+{
+    for (size_t i = 0; i < d->order.len; i++) {
+        const an_uop u = d->order.data[i];
+        bool has_a = false, has_b = false;
+        for (uint32_t s = 1; an_uop_op(d->g, u) == AN_OP_REDUCE && s < an_uop_nsrc(d->g, u); s++) {
+            has_a = has_a || an_uop_eq(an_uop_src(d->g, u, s), d->ranges.data[a]);
+            has_b = has_b || an_uop_eq(an_uop_src(d->g, u, s), d->ranges.data[b]);
+        }
+        if (has_a != has_b) return false;
+    }
+    return true;
+}
+
+/* Is some range spread over a GPU, is there scratch? */
+static bool is_spread(const an_dag *d)
+{
+    for (size_t r = 0; r < d->ranges.len; r++) {
+        const an_range_kind kind = an_range_kind_of(an_uop_arg(d->g, d->ranges.data[r]));
+        if (kind == AN_RANGE_GLOBAL || kind == AN_RANGE_LOCAL || kind == AN_RANGE_GROUP) return true;
+    }
+    return false;
+}
+
+static bool has_locals(const an_dag *d)
+{
+    for (size_t i = 0; i < d->order.len; i++)
+        if (an_uop_op(d->g, d->order.data[i]) == AN_OP_LOCAL) return true;
+    return false;
+}
+
+/* Of what spreads a kernel over a GPU. */
+static const char *refusal_on_gpu(const an_dag *d, size_t r, an_opt opt, int64_t n)
+{
+    const an_range_kind kind = an_range_kind_of(an_uop_arg(d->g, d->ranges.data[r]));
+    const int64_t first = opt.kind == AN_OPT_GLOBAL ? AN_GPU_GLOBAL_ID : AN_GPU_LOCAL_ID;
+    const int64_t below = opt.kind == AN_OPT_GLOBAL ? AN_GPU_LOCAL_ID : 2 * AN_GPU_LOCAL_ID;
+    const size_t other = range_of_id(d, opt.amount);
+    if (has_locals(d)) return "the kernel has scratch, filled by its loops as they are";
+    switch (opt.kind) {
+    case AN_OPT_GLOBAL:
+    case AN_OPT_LOCAL:
+        if (kind != AN_RANGE_LOOP) return "that is for loops over outputs only";
+        return opt.amount < first || opt.amount >= below || other != AN_RANGES_MAX ? "that id is not free for it" : NULL;
+    case AN_OPT_DEAL: return kind != AN_RANGE_LOOP && kind != AN_RANGE_REDUCE ? "it is the inner part of an opt already" : other != r ? "that is not its id" : NULL;
+    case AN_OPT_JOIN:
+        if (other == AN_RANGES_MAX || other == r) return "there is no such range to make one with";
+        if (kind != AN_RANGE_REDUCE || an_range_kind_of(an_uop_arg(d->g, d->ranges.data[other])) != AN_RANGE_REDUCE) return "that is for reductions only";
+        if (n < 1 || an_range_bound(d->g, d->ranges.data[other]) < 1 || n > INT32_MAX / an_range_bound(d->g, d->ranges.data[other])) return "its bound is no constant";
+        return are_bound_together(d, r, other) ? NULL : "a reduction goes over one of them alone";
+    default: return NULL; /* TILE and FILL find out on the way */
+    }
+}
+
 static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, int64_t n)
 {
     if (r == AN_RANGES_MAX) return "there is no such range";
@@ -252,9 +316,11 @@ static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, i
     static const char only_loops[] = "that is for loops over outputs only", only_reduces[] = "that is for reductions only";
     static const char indivisible[] = "its bound is not divisible", two_kinds[] = "a value that depends on it is a vector already";
     static const char many_lanes[] = "that is more lanes than a vector may have", in_place[] = "the kernel reads what it writes";
-    static const char no_room[] = "there is no id left beside it";
+    static const char no_room[] = "there is no id left beside it", spread[] = "the kernel is spread over workgroups and threads";
+    if (opt.kind >= AN_OPT_GLOBAL && opt.kind <= AN_OPT_TILE) return refusal_on_gpu(d, r, opt, n);
     if (!loop && !reduce) return "it is the inner part of an opt already";
     if (has_scratch(d, d->ranges.data[r])) return "each of its iterations has a copy in scratch";
+    if (fills_tiles(d, r)) return "each of its iterations fills tiles anew";
     if (opt.kind == AN_OPT_ORDER) {
         const size_t before = range_of_id(d, opt.amount);
         if (!loop) return only_loops;
@@ -282,9 +348,15 @@ static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, i
         if (opt.amount > n) return "it has fewer elements";
         if (divides || !reads_what_it_writes(d, r, true)) return NULL;
         return reads_what_it_writes(d, r, false) || !an_opt_can_overlap(d, sink, r) ? in_place : NULL;
-    case AN_OPT_CARRY: return !reduce ? only_reduces : divides ? NULL : indivisible;
-    case AN_OPT_PACK: return loop ? NULL : only_loops;
-    case AN_OPT_KEEP: return reduce ? NULL : only_reduces;
+    case AN_OPT_CARRY: return !reduce ? only_reduces : is_spread(d) ? spread : divides ? NULL : indivisible;
+    case AN_OPT_PACK: return !loop ? only_loops : is_spread(d) ? spread : NULL;
+    case AN_OPT_KEEP: return !reduce ? only_reduces : is_spread(d) ? spread : NULL;
+    case AN_OPT_GLOBAL:
+    case AN_OPT_LOCAL:
+    case AN_OPT_DEAL:
+    case AN_OPT_JOIN:
+    case AN_OPT_FILL:
+    case AN_OPT_TILE:
     case AN_OPT_ORDER:
     case AN_OPT_COUNT: break;
     }
@@ -312,6 +384,12 @@ an_status an_opt_apply(an_graph *g, an_uop *sink, an_opt opt, const char **why)
     case AN_OPT_CARRY: st = an_opt_carry(&d, sink, r, free_id(&d, r), opt.amount, why); break;
     case AN_OPT_KEEP: st = an_opt_keep(&d, sink, r, opt.amount, why); break;
     case AN_OPT_ORDER: st = reorder(&d, sink, r, range_of_id(&d, opt.amount)); break;
+    case AN_OPT_GLOBAL: st = an_gpu_mark(g, sink, d.ranges.data[r], AN_RANGE_GLOBAL, (uint32_t)opt.amount); break;
+    case AN_OPT_LOCAL: st = an_gpu_mark(g, sink, d.ranges.data[r], AN_RANGE_LOCAL, (uint32_t)opt.amount); break;
+    case AN_OPT_DEAL: st = an_gpu_mark(g, sink, d.ranges.data[r], AN_RANGE_GROUP, opt.range); break;
+    case AN_OPT_JOIN: st = an_gpu_join(g, sink, d.ranges.data[r], d.ranges.data[range_of_id(&d, opt.amount)]); break;
+    case AN_OPT_FILL: st = an_gpu_fill(g, sink, opt.range, opt.amount, why); break;
+    case AN_OPT_TILE: st = an_gpu_tile(g, sink, opt.range, opt.amount, why); break;
     case AN_OPT_COUNT: break;
     }
 done:

@@ -78,6 +78,10 @@ an_status an_opt_legal(an_graph *g, an_uop sink, const an_codegen_opts *opts, an
 /* What the heuristics choose: appended to list, and applied to the sink. trace may be NULL. */
 an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list);
 
+/* Other lists that are worth a try on a GPU, by number from 0 on; *more false: there is none of that number. Empty where it does not
+ * apply. */
+an_status an_opt_choose_other(an_graph *g, an_uop sink, const an_codegen_opts *opts, uint32_t number, an_opt_vec *list, bool *more);
+
 /* The same, but lanes over outputs only. */
 an_status an_opt_choose_lanes(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an_trace *trace, an_opt_vec *list);
 

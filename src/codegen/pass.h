@@ -9,13 +9,13 @@
 /* Room between range ids, and below the first, so that a range split off another or moved gets an id where it belongs. */
 enum { AN_RANGE_ID_STEP = 1024 };
 
-/* Tag of the ops that join the copies of an unrolled reduction. */
-enum { AN_TAG_UNROLLED = 1 };
+/* Tags: of the ops that join the copies of an unrolled reduction; of an ADD(x, REDUCE) whose sum begins with x. */
+enum { AN_TAG_UNROLLED = 1, AN_TAG_CARRIED = 2 };
 
 /* reduce.c: ranges of one element go, and reductions and stores over none; narrow floats are widened, ids spread. */
 an_status an_pass_prepare(an_graph *g, an_uop *sink);
 /* merge.c: ranges used in parts are cut; nested loops that walk memory as one become one. */
-an_status an_pass_cut(an_graph *g, an_uop *sink, an_trace *trace);
+an_status an_pass_cut(an_graph *g, an_uop *sink, bool may_split, an_trace *trace);
 an_status an_pass_merge(an_graph *g, an_uop *sink);
 an_status an_pass_merge_reductions(an_graph *g, an_uop *sink); /* what opts left of loops stays as they put it */
 /* blocks.c: the same of ranges with symbolic bounds; then those in blocks of constant sizes, for opts. */

@@ -9,7 +9,7 @@
  *     for i in tiles of mr: mr x nv accumulators, one loop over k
  *
  * Sizes that are no multiple end in a tile that begins early (PADTO). Which tile: by the cycles of a step of k, and by what
- * is computed twice at the edges. */
+ * is computed twice at the edges. Where that is refused, as in a kernel that writes over what it reads, tiles divide the sizes. */
 #include "codegen/tune.h"
 
 enum {
@@ -18,6 +18,9 @@ enum {
     CHUNK_MIN = 48,       /* rows of such a part */
     REUSE_MIN = 4,        /* tiles of rows by which a copy of columns pays, when they can be read as they lie */
     WIDE = 64,            /* columns that are copied together: whole rows of some cache lines */
+    LINE_NBYTES = 64,
+    ASKS_MAX = 8,         /* cache lines to ask for at a time */
+    STEP_MAX = 32,        /* elements summed between two such times */
     STEPS_MIN = 160,      /* of a reduction, by which rows in long steps are copied, too */
     CHUNK_TILES_MIN = 8,  /* of rows: columns are copied anew for each chunk */
     FILL_COPIES = 8
@@ -27,6 +30,8 @@ typedef struct product {
     an_uop reduce;
     size_t i, j;
     bool direct;         /* every load that varies with j walks it with stride 1 */
+    int64_t n;           /* such reductions, which run in one loop: their tiles share the registers */
+    bool exact;          /* tiles have to divide the ranges */
     bool strided;        /* some load that varies with i walks nothing summed over with stride 1 */
     an_rangeset columns; /* what those loads vary with */
     int64_t lanes;       /* of a vector of the widest element */
@@ -116,6 +121,21 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
     return rows && columns && p->lanes >= AN_TUNE_LANES_MIN;
 }
 
+/* How many reductions of the kernel are over as many elements and vary with both output ranges? */
+static int64_t together(const an_tuner *t, const product *p)
+{
+    int64_t n = 0;
+    for (size_t k = 0; k < t->d.order.len; k++) {
+        const an_uop u = t->d.order.data[k];
+        if (an_uop_op(t->g, u) != AN_OP_REDUCE || an_uop_nsrc(t->g, u) != an_uop_nsrc(t->g, p->reduce)) continue;
+        bool same = an_rangeset_has(&t->d.deps[k], p->i) && an_rangeset_has(&t->d.deps[k], p->j);
+        for (uint32_t s = 1; s < an_uop_nsrc(t->g, u); s++)
+            same = same && an_uop_eq(an_uop_src(t->g, an_uop_src(t->g, u, s), 0), an_uop_src(t->g, an_uop_src(t->g, p->reduce, s), 0));
+        n += same;
+    }
+    return n;
+}
+
 /* The pair of output ranges, j the innermost that can be, i the longest. */
 static an_status find(an_tuner *t, product *best, bool *found)
 {
@@ -139,6 +159,7 @@ static an_status find(an_tuner *t, product *best, bool *found)
         }
     }
     walks_fini(t, &w);
+    if (*found) best->n = together(t, best);
     double work = 1;
     best->k = 1;
     best->rows = 1;
@@ -171,14 +192,15 @@ static double edge(int64_t n, int64_t block)
 /* Cycles for an element and a step of k: two multiply-adds and two loads a cycle, four cycles of latency. */
 static double cost_of(const product *p, int64_t m, int64_t n, tile c)
 {
-    const double accs = (double)(c.mr * c.nv), loads = (double)(c.mr + c.nv);
+    const double accs = (double)(c.mr * c.nv * p->n), loads = (double)((c.mr + c.nv) * p->n);
     double cycles = 4;
     if (accs / 2 > cycles) cycles = accs / 2;
     if (loads / 2 > cycles) cycles = loads / 2;
     return (cycles + 1) / accs * edge(m, c.mr) * edge(n, c.nv * p->lanes);
 }
 
-static tile choose_tile(const an_tuner *t, const product *p)
+/* turned: rows are copied, and turned on the way, for which there have to be a power of two of them. */
+static tile choose_tile(const an_tuner *t, const product *p, bool turned)
 {
     const int64_t m = an_tune_bound(t, p->i), n = an_tune_bound(t, p->j);
     const int64_t registers = t->vector_nbytes >= 64 ? 32 : 16;
@@ -187,7 +209,9 @@ static tile choose_tile(const an_tuner *t, const product *p)
     for (int64_t mr = 1; mr <= 14 && mr <= m; mr++)
         for (int64_t nv = 1; nv <= 4 && nv * p->lanes <= n; nv++) {
             const tile c = {mr, nv};
-            if (mr * nv + nv + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
+            if (turned && (mr < 4 || (mr & (mr - 1)))) continue;
+            if (p->exact && (m % mr || n % (nv * p->lanes))) continue;
+            if ((mr * nv + nv) * p->n + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
             const double cost = cost_of(p, m, n, c);
             if (cost >= least * 0.999) continue;
             least = cost;
@@ -376,7 +400,9 @@ typedef struct layout {
     tile c;
     int64_t panels; /* columns copied together, in tiles */
     int64_t chunk;  /* rows in a chunk; 0: all */
+    int64_t share;  /* columns of a thread's part; 0: all */
     int64_t pass;   /* elements summed in a pass (CARRY); 0: all */
+    int64_t step;   /* of them, after which there is room to fetch what is copied next; 0: once a tile is enough */
     bool pack, pack_rows;
 } layout;
 
@@ -388,19 +414,18 @@ static int64_t dividing(int64_t m, int64_t n)
     return n;
 }
 
-/* Passes of pass elements, 0 for one of all: then chunks of rows and groups of columns share the core's cache. */
-static layout lay_out(const an_tuner *t, const product *p, int64_t pass)
+/* All of the reduction at once: chunks of rows and groups of columns share the core's cache. */
+static layout lay_out(const an_tuner *t, const product *p)
 {
-    layout l = {.c = choose_tile(t, p), .panels = 1, .pass = pass};
+    layout l = {.c = choose_tile(t, p, false), .panels = 1};
     const int64_t nr = l.c.nv * p->lanes, m = an_tune_bound(t, p->i), n = an_tune_bound(t, p->j);
-    const int64_t tiles = (m + l.c.mr - 1) / l.c.mr, ncolumns = (n + nr - 1) / nr, wide = pass ? 2 * WIDE : WIDE;
-    const double k = pass ? (double)pass : p->k, cache = (double)t->l2_nbytes, room = (double)t->scratch_nbytes;
-    const double nbytes = k * (double)nr * (double)p->nbytes;
-    const double group = pass ? cache / 4 : p->strided ? cache * 0.4 : cache * 1.125; /* all rows pass by for each of those: it may be larger than the cache */
+    const int64_t tiles = (m + l.c.mr - 1) / l.c.mr, ncolumns = (n + nr - 1) / nr;
+    const double room = (double)t->scratch_nbytes, nbytes = p->k * (double)nr * (double)p->nbytes;
+    const double group = (double)t->l2_nbytes * (p->strided ? 0.4 : 1.125); /* all rows pass by for each of those: it may be larger than the cache */
     l.pack = nbytes <= room && p->rows / (double)l.c.mr >= (p->direct ? REUSE_MIN : 2);
-    while (l.pack && l.panels * 2 * nr <= wide && nbytes * (double)l.panels * 2 <= group && ncolumns >= 2 * l.panels) l.panels *= 2;
+    while (l.pack && l.panels * 2 * nr <= WIDE && nbytes * (double)l.panels * 2 <= group && ncolumns >= 2 * l.panels) l.panels *= 2;
     /* Rows that are walked in long steps: chunks of them that fit. */
-    const double row_nbytes = k * (double)l.c.mr * (double)p->nbytes, rest = (pass ? cache / 2 : room) - nbytes * (double)(pass ? 0 : l.panels);
+    const double row_nbytes = p->k * (double)l.c.mr * (double)p->nbytes, rest = room - nbytes * (double)l.panels;
     l.pack_rows = l.pack && p->strided && p->k >= STEPS_MIN && ncolumns >= 4 && rest >= CHUNK_TILES_MIN * row_nbytes && (double)m == p->rows;
     int64_t nchunks = 1;
     if (l.pack_rows) {
@@ -412,27 +437,42 @@ static layout lay_out(const an_tuner *t, const product *p, int64_t pass)
         nchunks = parts < most ? parts : most;
     if (nchunks > 1) nchunks = dividing(m, nchunks);
     if (nchunks > 1) l.chunk = (m + nchunks - 1) / nchunks;
+    if (p->exact && l.chunk && (m % l.chunk || l.chunk % l.c.mr)) l.chunk = 0;
     if (nchunks == 1 && parts > 1) l.pack_rows = false; /* they would be copied outside of what threads share */
     return l;
 }
 
-/* Steps of the reduction by which a tile of columns takes half of the nearest cache; 0 where all of them fit it, or no such number divides. */
-static int64_t choose_pass(const an_tuner *t, const product *p)
+/* The largest number up to most that divides n, or 0 where it would be below least. */
+static int64_t divisor(int64_t n, int64_t most, int64_t least)
 {
-    const int64_t n = an_uop_nsrc(t->g, p->reduce) == 2 ? an_range_bound(t->g, an_uop_src(t->g, p->reduce, 1)) : 0;
-    const double step = (double)(choose_tile(t, p).nv * p->lanes) * (double)p->nbytes;
-    int64_t pass = (int64_t)((double)t->l1_nbytes / 2 / step);
-    if (!p->strided || (double)n * step <= (double)t->l1_nbytes) return 0;
-    while (pass >= STEPS_MIN && n % pass) pass--;
-    return pass >= STEPS_MIN ? pass : 0;
+    int64_t d = most < n ? most : n;
+    while (d >= least && n % d) d--;
+    return d >= least ? d : 0;
 }
 
-static layout choose_layout(const an_tuner *t, const product *p)
+/* In passes, in which a tile of columns stays in the nearest cache and a chunk of rows, copied, in the one behind it: for products
+ * whose operands leave those caches between two uses. False where sizes do not divide: sums that are carried are added to once. */
+static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
 {
-    const int64_t pass = choose_pass(t, p);
-    const layout l = lay_out(t, p, pass);
-    const bool exact = l.pack_rows && (!l.chunk || an_tune_bound(t, p->i) % l.chunk == 0); /* chunks that overlap cannot run at the same time */
-    return !pass || exact ? l : lay_out(t, p, 0);
+    const int64_t k = an_uop_nsrc(t->g, p->reduce) == 2 ? an_range_bound(t->g, an_uop_src(t->g, p->reduce, 1)) : 0;
+    const int64_t m = an_tune_bound(t, p->i), n = an_tune_bound(t, p->j), parts = parts_wanted(t);
+    *l = (layout){.c = choose_tile(t, p, true), .panels = 1, .pack = true, .pack_rows = true};
+    const int64_t step_nbytes = l->c.nv * p->lanes * (int64_t)p->nbytes, row_nbytes = l->c.mr * (int64_t)p->nbytes;
+    if (l->c.mr < 4 || (double)m != p->rows || k * step_nbytes <= (int64_t)t->l1_nbytes) return false;
+    l->pass = divisor(k, (int64_t)t->l1_nbytes * 4 / 5 / step_nbytes, STEPS_MIN);
+    if (!l->pass || l->pass == k) return false;
+    l->chunk = divisor(m, (int64_t)t->l2_nbytes / 2 / (row_nbytes * l->pass) * l->c.mr, CHUNK_MIN);
+    if (!l->chunk || (!p->strided && l->chunk < m)) return false;
+    while (m / l->chunk < parts && l->chunk >= 2 * CHUNK_MIN && l->chunk % 2 == 0) l->chunk /= 2;
+    if (m / l->chunk < parts / PARTS_A_THREAD) {
+        l->share = divisor(n, n / parts, 2 * l->c.nv * p->lanes);
+        l->chunk = 0;
+        if (!l->share) return false;
+    }
+    if (l->chunk == m) l->chunk = 0;
+    const int64_t tiles = (l->chunk ? l->chunk : m) / l->c.mr, lines = l->pass * ((step_nbytes + LINE_NBYTES - 1) / LINE_NBYTES);
+    if (lines > tiles * ASKS_MAX) l->step = divisor(l->pass, STEP_MAX, STEP_MAX / 2);
+    return true;
 }
 
 static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *done)
@@ -444,8 +484,9 @@ static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *do
     const bool first_is_i = first_shared(t, p, UINT32_MAX, UINT32_MAX) == p->i;
     at.chunk = UINT32_MAX;
     const uint32_t k = an_tune_id(t, an_dag_range_at(&t->d, an_uop_src(t->g, p->reduce, 1)));
+    if (l->share) an_tune_then_block(&c, at.j, l->share, &at.j);
     if (l->pass) an_tune_then(&c, AN_OPT_CARRY, k, l->pass);
-    if (l->pass && l->pack_rows) an_tune_then(&c, AN_OPT_ORDER, k, at.j);
+    if (l->pass) an_tune_then(&c, AN_OPT_ORDER, k, at.j);
     an_tune_then_block(&c, at.j, l->c.nv * p->lanes, &at.tile_j);
     if (l->chunk && first_is_i) {
         at.chunk = at.i;
@@ -470,6 +511,8 @@ static an_status apply_layout(an_tuner *t, product *p, const layout *l, bool *do
         c.st = an_tune_apply(t, AN_OPT_PACK, first, (int64_t)t->scratch_nbytes, &c.ok);
         if (p->direct) c.ok = true;
     }
+    if (l->step && !c.st && c.ok)
+        an_tune_then(&c, AN_OPT_CUT, an_tune_id(t, an_dag_range_at(&t->d, an_uop_src(t->g, an_tune_dominant(t), 1))), l->step);
     if (!c.st && c.ok) c.st = tune_fills(t);
     *done = c.ok;
     return c.st;
@@ -492,10 +535,14 @@ an_status an_tune_product(an_tuner *t, bool *done)
     bool found = false;
     if (!st) st = find(t, &p, &found);
     if (st || !found) return st;
-    layout l = choose_layout(t, &p);
+    layout l;
+    if (lay_out_in_passes(t, &p, &l)) st = try_layout(t, p, &l, done);
+    if (st || *done) return st;
+    l = lay_out(t, &p);
     if (l.c.mr * l.c.nv < 2 || (!p.direct && !l.pack)) return AN_OK;
     st = try_layout(t, p, &l, done);
-    if (st || *done || !l.pass) return st;
-    l = lay_out(t, &p, 0);
-    return try_layout(t, p, &l, done);
+    if (st || *done) return st;
+    p.exact = true;
+    l = lay_out(t, &p);
+    return l.c.mr * l.c.nv < 2 || (!p.direct && !l.pack) ? AN_OK : try_layout(t, p, &l, done);
 }

@@ -108,7 +108,8 @@ static an_uop take_in(an_graph *g, an_op op, an_uop acc, an_uop value, an_uop_ve
     return acc;
 }
 
-static an_uop lower_one(an_graph *g, const an_loops *loops, an_uop reduce, an_uop_vec *sets, an_acc_places *places,
+/* init: what to begin with, or none. */
+static an_uop lower_one(an_graph *g, const an_loops *loops, an_uop reduce, an_uop init, an_uop_vec *sets, an_acc_places *places,
                         an_uop_vec *terms)
 {
     an_ctx *ctx = an_graph_ctx(g);
@@ -127,8 +128,10 @@ static an_uop lower_one(an_graph *g, const an_loops *loops, an_uop reduce, an_uo
         if (an_uop_is_none(end) || !an_vec_push(ctx, sets, fill)) return AN_UOP_NONE;
         return an_uop_new(g, AN_OP_LOCAL, dtype, &end, 1, an_uop_arg(g, an_uop_src(g, fill, 0)));
     }
-    an_uop init = an_const(g, dtype, an_reduce_identity(op, dtype));
-    if (lanes > 1) init = an_uop_new_full(g, AN_OP_BROADCAST, dtype, lanes, &init, 1, 0, 0);
+    if (an_uop_is_none(init)) {
+        init = an_const(g, dtype, an_reduce_identity(op, dtype));
+        if (lanes > 1) init = an_uop_new_full(g, AN_OP_BROADCAST, dtype, lanes, &init, 1, 0, 0);
+    }
     const an_uop acc = an_acc(g, init);
     if (an_uop_is_none(acc)) return acc;
     const an_uop set_src[2] = {acc, take_in(g, op, acc, an_uop_src(g, reduce, 0), terms)};
@@ -140,25 +143,67 @@ static an_uop lower_one(an_graph *g, const an_loops *loops, an_uop reduce, an_uo
     return an_uop_new_full(g, AN_OP_ACC_GET, dtype, lanes, get_src, 2, 0, 0);
 }
 
+/* Is x known before the loops of a REDUCE: does it vary with none but loops around them, and hold no reduction? */
+static an_status is_known_before(an_graph *g, const an_loops *loops, an_uop x, an_uop reduce, bool *known)
+{
+    an_uop_vec below = {0};
+    an_status st = an_toposort(g, &x, 1, &below);
+    *known = !st;
+    for (uint32_t i = 1; i < an_uop_nsrc(g, reduce); i++) {
+        const uint32_t around = loops->list.data[an_idmap_get(&loops->at, an_uop_src(g, reduce, i).id)].parent;
+        for (size_t k = 0; k < below.len && *known; k++) {
+            const uint32_t at = an_uop_op(g, below.data[k]) == AN_OP_RANGE ? an_idmap_get(&loops->at, below.data[k].id) : 0;
+            *known = an_uop_op(g, below.data[k]) != AN_OP_REDUCE && an_loops_up(loops, around, loops->list.data[at].depth) == at;
+        }
+    }
+    an_vec_fini(an_graph_ctx(g), &below);
+    return st;
+}
+
+/* Sums that begin with what they are added to: by a REDUCE's id, that value; none of one that is used elsewhere, too. */
+static an_status find_carried(an_graph *g, const an_loops *loops, const an_uop_vec *order, an_nodemap *begins)
+{
+    an_ctx *ctx = an_graph_ctx(g);
+    an_idmap uses = {0};
+    an_status st = AN_OK;
+    for (size_t i = 0; i < order->len && !st; i++)
+        for (uint32_t s = 0; s < an_uop_nsrc(g, order->data[i]) && !st; s++) {
+            const an_uop x = an_uop_src(g, order->data[i], s);
+            if (an_uop_op(g, x) == AN_OP_REDUCE && !an_idmap_set(&uses, ctx, x.id, an_idmap_get(&uses, x.id) + 1)) st = AN_ERR_NOMEM;
+        }
+    for (size_t i = 0; i < order->len && !st; i++) {
+        const an_uop u = order->data[i];
+        if (an_uop_op(g, u) != AN_OP_ADD || an_uop_tag(g, u) != AN_TAG_CARRIED) continue;
+        const an_uop x = an_uop_src(g, u, 0), reduce = an_uop_src(g, u, 1);
+        bool known = false;
+        if (an_uop_op(g, reduce) != AN_OP_REDUCE || an_idmap_get(&uses, reduce.id) != 1) continue;
+        st = is_known_before(g, loops, x, reduce, &known);
+        if (!st && known && !an_nodemap_set(begins, ctx, reduce, x)) st = AN_ERR_NOMEM;
+    }
+    an_idmap_fini(&uses, ctx);
+    return st;
+}
+
 an_status an_reduce_lower(an_graph *g, an_uop *sink, const an_loops *loops, an_uop_vec *sets, an_acc_places *places)
 {
     an_ctx *ctx = an_graph_ctx(g);
     an_uop_vec order = {0}, scratch = {0};
-    an_nodemap map = {0};
+    an_nodemap map = {0}, begins = {0};
     an_status st = an_toposort(g, sink, 1, &order);
-    if (st) goto done;
-    for (size_t i = 0; i < order.len; i++) {
+    if (!st) st = find_carried(g, loops, &order, &begins);
+    for (size_t i = 0; i < order.len && !st; i++) {
         const an_uop u = order.data[i];
-        an_uop v = an_nodemap_rebuild(&map, g, u, &scratch);
-        if (!an_uop_is_none(v) && an_uop_op(g, u) == AN_OP_REDUCE) v = lower_one(g, loops, v, sets, places, &scratch);
-        if (an_uop_is_none(v) || !an_nodemap_set(&map, ctx, u, v)) {
-            st = an_cg_failed(g);
-            goto done;
+        const bool carried = an_uop_op(g, u) == AN_OP_ADD && an_uop_tag(g, u) == AN_TAG_CARRIED && !an_uop_eq(an_nodemap_get(&begins, an_uop_src(g, u, 1)), an_uop_src(g, u, 1));
+        an_uop v = carried ? an_nodemap_get(&map, an_uop_src(g, u, 1)) : an_nodemap_rebuild(&map, g, u, &scratch);
+        if (!an_uop_is_none(v) && an_uop_op(g, u) == AN_OP_REDUCE) {
+            const an_uop init = an_nodemap_get(&begins, u);
+            v = lower_one(g, loops, v, an_uop_eq(init, u) ? AN_UOP_NONE : init, sets, places, &scratch);
         }
+        if (an_uop_is_none(v) || !an_nodemap_set(&map, ctx, u, v)) st = an_cg_failed(g);
     }
-    *sink = an_nodemap_get(&map, *sink);
-done:
+    if (!st) *sink = an_nodemap_get(&map, *sink);
     an_nodemap_fini(&map, ctx);
+    an_nodemap_fini(&begins, ctx);
     an_vec_fini(ctx, &order);
     an_vec_fini(ctx, &scratch);
     return st;

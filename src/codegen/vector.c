@@ -3,6 +3,7 @@
  * What depends on a VECTOR range of n elements gets n lanes; its other operands are BROADCAST. An index that grows by one
  * with the range is a RAMP from its value at 0: consecutive elements. Other indices are vectors of indices (a gather).
  * Loads in steps of a constant that lie side by side are made of consecutive ones (coalesce.c).
+ * A comparison of such an index with one that all lanes share, both in whole vectors, is one for all lanes.
  * A REDUCE over the range keeps its lanes apart to the end: REDUCE(v, r, k) is HREDUCE(REDUCE(v, r)). */
 #include "codegen/dag.h"
 #include "codegen/pass.h"
@@ -14,6 +15,7 @@ typedef struct vec {
     an_nodemap map;   /* what a node became */
     an_nodemap first; /* index sums that vary with a VECTOR range: their value in lane 0 */
     an_rangeset vectors;
+    int64_t *whole; /* by position: what an index is a multiple of, whatever its ranges; VECTOR ranges count as 0 */
     int64_t *coefs[AN_RANGES_MAX]; /* by range, for VECTOR ranges: an_dag_coefs */
     an_uop_vec scratch;
     an_strided_vec strided; /* loads in steps: coalesce.c */
@@ -106,6 +108,51 @@ static bool note_strided(vec *v, an_uop u, an_uop x, size_t range)
     return an_vec_push(v->ctx, &v->strided, s);
 }
 
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a < 0 ? -a : a;
+}
+
+static void find_multiples(vec *v)
+{
+    const an_graph *g = v->g;
+    for (size_t i = 0; i < v->dag.order.len; i++) {
+        const an_uop u = v->dag.order.data[i];
+        const an_op op = an_uop_op(g, u);
+        int64_t c = 0;
+        v->whole[i] = 1;
+        if (an_uop_dtype(g, u) != AN_INDEX) continue;
+        if (op == AN_OP_RANGE) v->whole[i] = an_rangeset_has(&v->vectors, an_dag_range_at(&v->dag, u)) ? 0 : 1;
+        if (an_uop_int(g, u, &c)) v->whole[i] = c == INT64_MIN ? 1 : gcd(c, 0);
+        if (op != AN_OP_ADD && op != AN_OP_MUL && op != AN_OP_MIN && op != AN_OP_MAX) continue;
+        const int64_t a = v->whole[an_dag_pos(&v->dag, an_uop_src(g, u, 0))], b = v->whole[an_dag_pos(&v->dag, an_uop_src(g, u, 1))];
+        if (op != AN_OP_MUL)
+            v->whole[i] = gcd(a, b);
+        else if (!__builtin_mul_overflow(a, b, &c))
+            v->whole[i] = c;
+    }
+}
+
+/* x + lane < y where x and y are multiples of the number of lanes: so it is in all of them or in none. */
+static bool is_one_for_all(const vec *v, an_uop u, size_t range)
+{
+    if (an_uop_op(v->g, u) != AN_OP_CMPLT || an_uop_dtype(v->g, an_uop_src(v->g, u, 0)) != AN_INDEX) return false;
+    const size_t x = an_dag_pos(&v->dag, an_uop_src(v->g, u, 0)), y = an_dag_pos(&v->dag, an_uop_src(v->g, u, 1));
+    const int64_t lanes = lanes_of(v, range);
+    return v->coefs[range][x] == 1 && v->coefs[range][y] == 0 && v->whole[x] % lanes == 0 && v->whole[y] % lanes == 0;
+}
+
+static an_uop compare_first(const vec *v, an_uop u, uint32_t lanes)
+{
+    const an_uop src[2] = {an_nodemap_get(&v->first, an_uop_src(v->g, u, 0)), an_nodemap_get(&v->map, an_uop_src(v->g, u, 1))};
+    return broadcast(v->g, an_uop_new(v->g, AN_OP_CMPLT, AN_BOOL, src, 2, 0), lanes);
+}
+
 static an_status convert(vec *v, size_t i)
 {
     const an_uop u = v->dag.order.data[i];
@@ -133,7 +180,7 @@ static an_status convert(vec *v, size_t i)
             const an_uop base = an_nodemap_get(&v->first, u);
             x = an_uop_new_full(v->g, AN_OP_RAMP, AN_INDEX, lanes, &base, 1, 0, 0);
         } else {
-            x = widen(v, u, lanes);
+            x = is_one_for_all(v, u, range) ? compare_first(v, u, lanes) : widen(v, u, lanes);
         }
         if (op == AN_OP_LOAD && !an_uop_is_none(x) && !note_strided(v, u, x, range)) return AN_ERR_NOMEM;
     }
@@ -163,11 +210,15 @@ an_status an_pass_vector(an_graph *g, an_uop *sink)
             st = AN_ERR_NOMEM;
     }
     const bool any = !an_rangeset_is_empty(&v.vectors);
+    if (any && !st) v.whole = an_mem_alloc(v.ctx, n * sizeof *v.whole);
+    if (any && !st && !v.whole) st = AN_ERR_NOMEM;
+    if (v.whole) find_multiples(&v);
     for (size_t i = 0; i < n && any && !st; i++) st = convert(&v, i);
     an_uop now = an_nodemap_get(&v.map, *sink);
     if (!st && v.strided.len) st = an_coalesce(g, &now, v.strided.data, v.strided.len);
     if (!st) *sink = now;
     an_vec_fini(v.ctx, &v.strided);
+    an_mem_free(v.ctx, v.whole, n * sizeof *v.whole);
     for (size_t r = 0; r < AN_RANGES_MAX; r++) an_mem_free(v.ctx, v.coefs[r], n * sizeof *v.coefs[r]);
     an_nodemap_fini(&v.map, v.ctx);
     an_nodemap_fini(&v.first, v.ctx);

@@ -112,6 +112,8 @@ bool an_shape_infer(an_graph *g, an_op op, const an_uop *src, uint32_t nsrc, uin
     case AN_OP_ASSIGN:
         *shape = an_graph_node(g, src[0].id)->shape;
         return true;
+    case AN_OP_LOAD: /* an element, whatever the buffer's shape */
+        return true;
     default:
         /* Elementwise: of the first operand that is not a scalar. What is inside a kernel has rank 0, so all
          * its users have. */

@@ -123,12 +123,13 @@ static an_tensor *rms_norm_forward(an_module *m, an_tensor *x)
     return an_rms_norm(x, l->naxes, l->weight, l->number);
 }
 
-an_module *an_nn_layer_norm(an_init *init, const int64_t *dims, uint32_t rank, double eps)
+an_module *an_nn_layer_norm(an_init *init, const int64_t *dims, uint32_t rank, const an_nn_layer_norm_desc *desc)
 {
     if (!init) return NULL;
-    const layer fields = {.naxes = rank, .number = eps != 0.0 ? eps : 1e-5};
-    an_tensor *weight = an_init_constant(init, dims, rank, 1.0), *bias = an_init_constant(init, dims, rank, 0.0);
-    return with_weights(create(init->graph, "layer_norm", layer_norm_forward, &fields), weight, bias, true);
+    const an_nn_layer_norm_desc d = desc ? *desc : (an_nn_layer_norm_desc){0};
+    const layer fields = {.naxes = rank, .number = d.eps != 0.0 ? d.eps : 1e-5};
+    an_tensor *weight = an_init_constant(init, dims, rank, 1.0), *bias = d.no_bias ? NULL : an_init_constant(init, dims, rank, 0.0);
+    return with_weights(create(init->graph, "layer_norm", layer_norm_forward, &fields), weight, bias, !d.no_bias);
 }
 
 an_module *an_nn_rms_norm(an_init *init, const int64_t *dims, uint32_t rank, double eps)

@@ -62,7 +62,8 @@ an_status an_device_get(an_ctx *ctx, const char *name, an_device **out)
     }
     if (!open->device[i]) {
         const an_device_desc desc = {0};
-        const an_status st = backends[i]->open(ctx, &desc, &open->device[i]);
+        an_status st = an_settings_check(ctx);
+        if (!st) st = backends[i]->open(ctx, &desc, &open->device[i]);
         if (st) return st;
     }
     *out = open->device[i];

@@ -104,6 +104,8 @@ an_profile *an_profile_of(an_ctx *ctx); /* NULL: nothing is recorded */
 void an_profile_add(an_profile *p, an_event e);
 void an_profile_cut(an_profile *p); /* something could not be recorded */
 
+/* What the environment sets can be read. Errors: AN_ERR_ARG with a sentence that names the variable. */
+an_status an_settings_check(an_ctx *ctx);
 /* Every field of the settings into a key. */
 an_key an_settings_mix(an_key key, const an_settings *s);
 /* tune.c: the list of opts for a kernel that is not lowered, by the winners on disk or a search; *found false: the heuristics

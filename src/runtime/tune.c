@@ -64,7 +64,8 @@ static an_status search(an_graph *g, const an_call *call, const an_device_base *
                                  .width = at_most(s.beam_width, 0),
                                  .depth = at_most(s.beam_depth, DEPTH),
                                  .seconds = at_most(s.beam_seconds, SECONDS),
-                                 .candidate_seconds = CANDIDATE_SECONDS};
+                                 .candidate_seconds = CANDIDATE_SECONDS,
+                                 .no_child = dev->no_fork};
     for (uint32_t i = 0; i < call->nbuffers; i++)
         if (!an_buffer_nbytes(g, call->buffers[i], &nbytes[i])) return an_ctx_status(an_graph_ctx(g));
     return an_search(an_graph_ctx(g), &desc, &k->kernel, nbytes, r);

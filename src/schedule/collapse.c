@@ -65,8 +65,7 @@ static bool split_condition(an_sched *s, an_uop c, an_uop range, an_uop *e, an_u
     return found;
 }
 
-/* x with range replaced by e, loads that depended on it gated by ok as well. */
-static an_uop at_element(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok)
+an_uop an_at_element(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok)
 {
     an_graph *g = s->g;
     an_uop_vec order = {0}, from = {0}, to = {0};
@@ -149,8 +148,8 @@ static an_uop collapse_one(an_sched *s, an_uop reduce)
         const an_uop low = an_not(g, an_binary(g, AN_OP_CMPLT, e, zero));
         const an_uop ok = an_binary(g, AN_OP_AND, low, an_binary(g, AN_OP_CMPLT, e, an_uop_src(g, range, 0)));
         an_uop cond = ok;
-        if (!an_uop_is_int(g, rest, 1)) cond = an_binary(g, AN_OP_AND, ok, at_element(s, own_rest, range, e, ok));
-        const an_uop picked = an_select(g, cond, at_element(s, own, range, e, ok), an_uop_src(g, value, 2));
+        if (!an_uop_is_int(g, rest, 1)) cond = an_binary(g, AN_OP_AND, ok, an_at_element(s, own_rest, range, e, ok));
+        const an_uop picked = an_select(g, cond, an_at_element(s, own, range, e, ok), an_uop_src(g, value, 2));
         if (an_uop_is_none(picked)) return AN_UOP_NONE;
         an_uop src[AN_RANK_MAX + 1] = {picked};
         uint32_t n = 1;
@@ -171,8 +170,7 @@ static size_t users(an_sched *s, const an_uop_vec *order, an_uop u)
     return n;
 }
 
-/* May the load leave its buffer, but for its gate? */
-static bool needs_gate(an_sched *s, an_uop load)
+bool an_needs_gate(an_sched *s, an_uop load)
 {
     int64_t lo = 0, hi = 0;
     an_bounds(s->g, an_uop_src(s->g, load, 1), &lo, &hi);
@@ -184,7 +182,7 @@ static bool needs_gate(an_sched *s, an_uop load)
 static bool is_padded_by(an_sched *s, an_uop cond, an_uop x)
 {
     an_graph *g = s->g;
-    if (an_uop_op(g, x) != AN_OP_LOAD || an_uop_nsrc(g, x) < 3 || !needs_gate(s, x)) return false;
+    if (an_uop_op(g, x) != AN_OP_LOAD || an_uop_nsrc(g, x) < 3 || !an_needs_gate(s, x)) return false;
     const an_uop gate = an_uop_src(g, x, 2);
     return an_uop_is_int(g, an_simplify_valid(g, gate, cond), 1);
 }
@@ -192,7 +190,7 @@ static bool is_padded_by(an_sched *s, an_uop cond, an_uop x)
 /* x, whose value does not matter where cond does not hold, without a gate that nothing else needs. */
 static an_uop ungated(an_sched *s, an_uop x)
 {
-    if (an_uop_op(s->g, x) != AN_OP_LOAD || an_uop_nsrc(s->g, x) < 3 || needs_gate(s, x)) return x;
+    if (an_uop_op(s->g, x) != AN_OP_LOAD || an_uop_nsrc(s->g, x) < 3 || an_needs_gate(s, x)) return x;
     return an_load(s->g, an_uop_src(s->g, x, 0), an_uop_src(s->g, x, 1), AN_UOP_NONE);
 }
 
@@ -256,12 +254,20 @@ an_status an_sched_collapse(an_sched *s)
             again = false;
             for (size_t i = 0; i < order.len && !st && !again; i++) {
                 if (an_uop_op(s->g, order.data[i]) != AN_OP_REDUCE) continue;
-                const an_uop joined = join_one(s, &order, order.data[i]);
-                const an_uop out = an_uop_is_none(joined) ? collapse_one(s, order.data[i]) : joined;
+                const char *what = "a sum takes what a remainder lets through, in steps";
+                an_uop out = an_residue_steps(s, order.data[i]);
+                if (an_uop_is_none(out)) {
+                    what = "a sum of sums became one sum";
+                    out = join_one(s, &order, order.data[i]);
+                }
+                if (an_uop_is_none(out)) {
+                    what = "a one-hot sum became a gather";
+                    out = collapse_one(s, order.data[i]);
+                }
                 if (an_uop_is_none(out)) continue;
                 st = an_substitute_many(s->g, kern->stores.data, kern->stores.len, &order.data[i], &out, 1);
                 again = true;
-                an_trace_note(s->trace, an_uop_is_none(joined) ? "a one-hot sum became a gather" : "a sum of sums became one sum");
+                an_trace_note(s->trace, "%s", what);
             }
             an_vec_fini(s->ctx, &order);
             if (!st && again && !an_kern_refresh(s, kern)) st = AN_ERR_NOMEM;

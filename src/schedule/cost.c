@@ -103,6 +103,7 @@ double an_sched_evals(an_sched *s, uint32_t kernel, an_uop tuple)
     double n = 1;
     if (add_ranges(s, tuple, &set) && close_over(s, kernel, &set))
         for (size_t i = 0; i < set.len; i++) n *= an_range_size(s, set.data[i]);
+    n *= an_residue_share(s, an_tuple_valid(s, tuple), &set);
     an_vec_fini(s->ctx, &set);
     if (an_vec_push(s->ctx, &s->eval_counts, n))
         (void)an_pairmap_set(s->on_trial ? &s->trial_evals : &s->evals, s->ctx, kernel + 1, tuple.id,

@@ -7,6 +7,13 @@ static bool add_edge(an_sched *s, an_edge_vec *out, uint32_t before, uint32_t af
     return before == after || an_vec_push(s->ctx, out, e);
 }
 
+an_uop an_sched_target(an_sched *s, an_uop assign)
+{
+    an_uop u = an_uop_src(s->g, assign, 0);
+    while (an_uop_op(s->g, u) == AN_OP_ASSIGN && an_numel(s, an_store_shape(s, u)) == 0) u = an_uop_src(s->g, u, 0);
+    return u;
+}
+
 bool an_sched_edges(an_sched *s, an_edge_vec *out)
 {
     an_idmap writer = {0};       /* pointer -> 1 + kernel */
@@ -18,7 +25,7 @@ bool an_sched_edges(an_sched *s, an_edge_vec *out)
             const an_uop w = kern->writes.data[i];
             ok = an_idmap_set(&writer, s->ctx, w.id, k + 1);
             if (ok && an_uop_op(s->g, w) == AN_OP_ASSIGN)
-                ok = an_idmap_set(&overwriter, s->ctx, an_uop_src(s->g, w, 0).id, k + 1);
+                ok = an_idmap_set(&overwriter, s->ctx, an_sched_target(s, w).id, k + 1);
         }
     }
     for (uint32_t k = 0; ok && k < s->kernels.len; k++) {
@@ -32,7 +39,7 @@ bool an_sched_edges(an_sched *s, an_edge_vec *out)
         }
         for (size_t i = 0; ok && i < kern->writes.len; i++) {
             const an_uop w = kern->writes.data[i];
-            const uint32_t earlier = an_uop_op(s->g, w) == AN_OP_ASSIGN ? an_idmap_get(&writer, an_uop_src(s->g, w, 0).id) : 0;
+            const uint32_t earlier = an_uop_op(s->g, w) == AN_OP_ASSIGN ? an_idmap_get(&writer, an_sched_target(s, w).id) : 0;
             if (earlier) ok = add_edge(s, out, earlier - 1, k);
         }
     }

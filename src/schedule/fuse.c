@@ -111,8 +111,11 @@ static bool push_down(an_sched *s, an_uop n, const an_context *contexts, size_t 
 /* n gets kernel k, which exists, and the buffer it writes. */
 static an_status store(an_sched *s, an_uop n, uint32_t k, const char *reason)
 {
+    const bool is_empty = an_numel(s, an_store_shape(s, n)) == 0;
     an_uop ptr = n; /* ASSIGN: its target's storage, through the node itself */
-    if (an_uop_op(s->g, n) != AN_OP_ASSIGN) {
+    if (an_uop_op(s->g, n) == AN_OP_ASSIGN) {
+        if (is_empty) ptr = an_sched_target(s, n); /* where nothing is written it is what was there before */
+    } else {
         const an_shape shape = an_uop_shape(s->g, n);
         ptr = an_buffer_node(s->g, an_uop_dtype(s->g, n), shape.dims, shape.rank);
     }
@@ -122,7 +125,7 @@ static an_status store(an_sched *s, an_uop n, uint32_t k, const char *reason)
     for (size_t i = 0; i < s->info[n.id].contexts.len; i++)
         if (!note_read(s, s->info[n.id].contexts.data[i].kernel, n)) return AN_ERR_NOMEM;
     const an_context c = {k, s->kernels.data[k].tuple};
-    if (an_numel(s, an_store_shape(s, n)) == 0) {
+    if (is_empty) {
         s->kernels.data[k].dead = true; /* nothing to compute */
         return AN_OK;
     }

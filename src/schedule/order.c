@@ -70,7 +70,7 @@ static an_status break_circle(an_sched *s, const unsigned char *done, size_t nco
         for (size_t i = 0; i < s->kernels.data[w].writes.len; i++) {
             const an_uop target = s->kernels.data[w].writes.data[i];
             if (an_uop_op(s->g, target) != AN_OP_ASSIGN) continue;
-            const an_uop old = an_uop_src(s->g, target, 0);
+            const an_uop old = an_sched_target(s, target);
             if (!marked && !mark_after(s, &edges, w, after)) goto end;
             marked = true;
             for (uint32_t r = 0; r < ncopies; r++)

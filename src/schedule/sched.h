@@ -116,6 +116,26 @@ typedef struct an_entry {
 } an_entry;
 typedef AN_VEC(an_entry) an_entry_vec;
 
+/* --- residue.c: sums that take only what a remainder lets through --------------------------------- */
+enum { AN_CONJUNCTS_MAX = 24 };
+/* (a range + e) % m is 0; a and m have no common divisor, and inverse is that of a modulo m. sum is a range + e. */
+typedef struct an_residue {
+    int64_t m, a, inverse;
+    an_uop sum, e;
+} an_residue;
+/* Does the condition say so of range? */
+bool an_residue_of(an_sched *s, an_uop condition, an_uop range, an_residue *out);
+/* The parts of an `and`, and their number; 0 if there are more than most. */
+uint32_t an_conjuncts(const an_graph *g, an_uop c, an_uop *out, uint32_t most);
+/* The share of the iterations over reduce ranges that a condition lets through, by remainders. */
+double an_residue_share(an_sched *s, an_uop condition, const an_uop_vec *ranges);
+/* The REDUCE with one such range stepped through, or none where there is none. */
+an_uop an_residue_steps(an_sched *s, an_uop reduce);
+/* collapse.c: x with range replaced by e, loads that depended on it gated by ok as well. */
+an_uop an_at_element(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok);
+/* collapse.c: may the load leave its buffer, but for its gate? */
+bool an_needs_gate(an_sched *s, an_uop load);
+
 /* --- the passes, in order ---------------------------------------------------------------------- */
 an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots); /* fuse.c: kernels and contexts */
 void an_kern_fini(an_sched *s, an_kern *k);
@@ -134,6 +154,9 @@ an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_
 an_status an_sched_split(an_sched *s, const an_entry_vec *order, an_schedule *out); /* split.c: slots, names */
 
 /* --- deps.c ------------------------------------------------------------------------------------ */
+/* The buffer, or the ASSIGN of it, that an ASSIGN is on top of: ASSIGNs of no element in between write nothing, and have no kernel. */
+an_uop an_sched_target(an_sched *s, an_uop assign);
+
 typedef struct an_edge {
     uint32_t before, after;
 } an_edge;

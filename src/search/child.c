@@ -189,10 +189,8 @@ an_status an_search(an_ctx *ctx, const an_search_desc *desc, const an_kernel *ke
     if (desc->no_child) {
         const an_beam_report report = {note_nothing, note_end, &w};
         st = an_beam(ctx, desc, kernel, nbytes, &w.known, until, &report);
-        if (st && st != AN_ERR_NOMEM) {
-            an_ctx_clear_error(ctx);
-            st = AN_OK;
-        }
+        if (st) an_ctx_clear_error(ctx); /* of memory too: there may be none on the device for a second copy of what the kernel needs */
+        st = AN_OK;
     } else {
         bool again = true;
         for (int i = 0; i < LOSSES_MAX && again && !st && an_search_clock() < until; i++)

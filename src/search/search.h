@@ -3,9 +3,10 @@
  * A beam search over lists of opts (codegen/opt.h), from the heuristics' list and from none. Each candidate is compiled, its
  * results are compared with those of the kernel without opts, and then it is timed. All of it happens in a child process that
  * opens the device anew: one that hangs or dies takes a candidate with it, not the caller. What is known survives the child, so the
- * next one goes on from there.
+ * next one goes on from there. Where a device does not work in a forked process, it is opened anew in this one; a candidate that it
+ * gets lost with, or that it does not answer for in time, is left alone with it, and another is opened.
  *
- * Any backend can be searched; how a program is timed may be its own affair (an_search_timer). */
+ * Any backend can be searched, by its own clock (an_backend.time). */
 #ifndef AN_SEARCH_SEARCH_H
 #define AN_SEARCH_SEARCH_H
 
@@ -22,8 +23,9 @@ typedef struct an_search_timer {
  *   depth      opts tried beyond those of the start
  *   seconds    for the whole kernel; what was found by then counts
  *   candidate_seconds  for compiling, checking and timing one; a candidate that takes longer is killed
- *   timer      NULL: a clock around launch and wait
- *   no_child   run in this process, for devices that cannot be opened in a forked one; then nothing can be killed */
+ *   timer      NULL: the backend's
+ *   no_child   run in this process, for devices that cannot be opened in a forked one; candidate_seconds are then a limit for each wait
+ *              for the device */
 typedef struct an_search_desc {
     const an_backend *backend;
     int threads;
@@ -39,7 +41,7 @@ typedef enum an_search_fate {
     AN_SEARCH_WRONG,   /* other values than the kernel without opts */
     AN_SEARCH_REFUSED, /* does not compile or run, or the same program as another */
     AN_SEARCH_HUNG,    /* killed by its time limit */
-    AN_SEARCH_DIED     /* took its process with it */
+    AN_SEARCH_DIED     /* took its process with it, or the device */
 } an_search_fate;
 
 /* What came out.

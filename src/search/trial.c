@@ -91,12 +91,7 @@ static an_status run_once(an_trials *t, an_program *p, double *seconds)
 {
     const an_launch l = {.buffers = t->buffers, .vars = t->vars};
     const an_search_timer *timer = t->desc->timer;
-    if (timer) return timer->run(timer->user, t->dev, p, &l, seconds);
-    const double start = an_search_clock();
-    an_status st = t->desc->backend->launch(p, &l);
-    if (!st) st = t->desc->backend->wait(t->dev);
-    *seconds = an_search_clock() - start;
-    return st;
+    return timer ? timer->run(timer->user, t->dev, p, &l, seconds) : t->desc->backend->time(p, &l, 1, seconds);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
@@ -157,30 +152,48 @@ static an_status check(an_trials *t, an_program *p, bool to_begin_with, bool *sa
     return st;
 }
 
+static void close_device(an_trials *t)
+{
+    for (uint32_t i = 0; i < t->kernel->nparams; i++) {
+        if (t->buffers[i]) t->desc->backend->buffer_destroy(t->buffers[i]);
+        t->buffers[i] = NULL;
+    }
+    if (t->dev) t->desc->backend->close(t->dev);
+    t->dev = NULL;
+}
+
+static an_status open_device(an_trials *t)
+{
+    const an_device_desc device = {.threads = t->desc->threads, .timeout_s = t->desc->candidate_seconds};
+    an_status st = t->desc->backend->open(t->ctx, &device, &t->dev);
+    for (uint32_t i = 0; i < t->kernel->nparams && !st; i++) {
+        st = t->desc->backend->buffer_create(t->dev, t->nbytes[i], &t->buffers[i]);
+        if (!st) st = t->desc->backend->write(t->buffers[i], 0, t->start[i], t->nbytes[i]);
+    }
+    return st;
+}
+
 void an_trials_close(an_trials *t)
 {
-    for (uint32_t i = 0; t->kernel && i < t->kernel->nparams; i++) {
-        if (t->buffers[i]) t->desc->backend->buffer_destroy(t->buffers[i]);
+    if (!t->kernel) return; /* it was not opened */
+    close_device(t);
+    for (uint32_t i = 0; i < t->kernel->nparams; i++) {
         an_mem_free(t->ctx, t->start[i], t->nbytes[i]);
         an_mem_free(t->ctx, t->want[i], t->nbytes[i]);
     }
-    if (t->dev) t->desc->backend->close(t->dev);
-    if (t->ctx) an_vec_fini(t->ctx, &t->programs);
+    an_vec_fini(t->ctx, &t->programs);
 }
 
 an_status an_trials_open(an_ctx *ctx, const an_search_desc *desc, const an_kernel *kernel, const size_t *nbytes, an_trials *t)
 {
-    const an_device_desc device = {.threads = desc->threads};
     *t = (an_trials){.ctx = ctx, .desc = desc, .kernel = kernel, .nbytes = nbytes};
-    an_status st = desc->backend->open(ctx, &device, &t->dev);
     for (uint32_t i = 0; i < kernel->nvars; i++) t->vars[i] = middle(kernel->graph, kernel->vars[i]);
-    for (uint32_t i = 0; i < kernel->nparams && !st; i++) {
+    for (uint32_t i = 0; i < kernel->nparams; i++) {
         t->start[i] = an_mem_zalloc(ctx, nbytes[i]);
         if (!t->start[i]) return AN_ERR_NOMEM;
         fill(t->start[i], kernel->params[i].dtype, nbytes[i]);
-        st = desc->backend->buffer_create(t->dev, nbytes[i], &t->buffers[i]);
-        if (!st) st = desc->backend->write(t->buffers[i], 0, t->start[i], nbytes[i]);
     }
+    an_status st = open_device(t);
     an_codegen_opts plain = desc->opts;
     plain.no_opt = true;
     an_program *p = NULL;
@@ -239,18 +252,32 @@ static an_status forgive(an_trials *t)
     return AN_OK;
 }
 
+/* After a failure: has the candidate taken the device with it? Then another one is opened. */
+static an_status recover(an_trials *t, double started, an_known *k)
+{
+    enum { LOST_MAX = 16 };
+    if (!t->desc->backend->wait(t->dev)) return AN_OK;
+    k->fate = an_search_clock() - started < t->desc->candidate_seconds ? AN_SEARCH_DIED : AN_SEARCH_HUNG;
+    const an_status st = forgive(t);
+    if (st) return st;
+    close_device(t);
+    return t->nlost++ < LOST_MAX ? open_device(t) : an_fail(t->ctx, AN_ERR_DEVICE, "search: the device is lost again and again");
+}
+
 an_status an_trial(an_trials *t, double best, an_known *k)
 {
     an_program *p = NULL;
     bool same = false;
     double seconds = 0;
+    const double started = an_search_clock();
     k->fate = AN_SEARCH_REFUSED;
     if (!make_listed(t, k->list, false, &p) && p) {
         if (!check(t, p, false, &same, &seconds)) k->fate = same ? AN_SEARCH_TIMED : AN_SEARCH_WRONG;
         if (k->fate == AN_SEARCH_TIMED && time_it(t, p, best, &k->seconds)) k->fate = AN_SEARCH_REFUSED;
     }
     if (p) t->desc->backend->program_destroy(p);
-    return forgive(t);
+    const an_status st = forgive(t);
+    return st || k->fate != AN_SEARCH_REFUSED ? st : recover(t, started, k);
 }
 
 an_status an_trial_duel(an_trials *t, an_known *a, an_known *b)
@@ -298,10 +325,17 @@ an_status an_trials_first(an_trials *t, an_known_vec *out)
     an_graph *g = NULL;
     an_kernel k;
     an_opt_vec list = {0};
+    bool more = true;
     an_status st = copy_kernel(t, &g, &k);
     if (!st) st = an_codegen_shape(g, &k.sink, &t->desc->opts, NULL);
-    if (!st) st = an_opt_choose(g, &k.sink, &t->desc->opts, NULL, &list);
+    an_uop sink = k.sink;
+    if (!st) st = an_opt_choose(g, &sink, &t->desc->opts, NULL, &list);
     if (!st) st = push(t, list.data, list.len, out);
+    for (uint32_t i = 0; more && !st; i++) {
+        list.len = 0;
+        st = an_opt_choose_other(g, k.sink, &t->desc->opts, i, &list, &more);
+        if (!st && list.len) st = push(t, list.data, list.len, out);
+    }
     an_vec_fini(t->ctx, &list);
     an_graph_destroy(g);
     return st;

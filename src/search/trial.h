@@ -26,6 +26,7 @@ typedef struct an_trials {
     unsigned char *want[AN_KERNEL_PARAM_MAX];  /* after it, of those that are written */
     int64_t vars[AN_KERNEL_VAR_MAX];
     AN_VEC(an_key) programs; /* met so far */
+    uint32_t nlost;          /* devices */
 } an_trials;
 
 an_status an_trials_open(an_ctx *ctx, const an_search_desc *desc, const an_kernel *kernel, const size_t *nbytes, an_trials *t);
@@ -36,7 +37,7 @@ an_status an_trial(an_trials *t, double best, an_known *k);
 /* Times two lists in turn, some rounds, and sets their seconds to the medians. */
 an_status an_trial_duel(an_trials *t, an_known *a, an_known *b);
 
-/* The heuristics' list for the kernel; those one opt longer than list. Appended as texts. */
+/* The heuristics' list for the kernel and then others like it; those one opt longer than list. Appended as texts. */
 typedef AN_VEC(an_known) an_known_vec;
 an_status an_trials_first(an_trials *t, an_known_vec *out);
 an_status an_trials_longer(an_trials *t, const char *list, an_known_vec *out);

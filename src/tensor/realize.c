@@ -132,12 +132,6 @@ an_status an_assign(an_tensor *target, an_tensor *value)
     if (!view_of(target, to, &chain, &place)) goto done;
     an_tensor *v = an_cast(an_tensor_stretch(value, __func__, shape.dims, shape.rank), d);
     if (!v) goto done;
-    bool is_empty = false;
-    for (uint32_t i = 0; i < shape.rank; i++) is_empty = is_empty || an_uop_is_int(g, shape.dims[i], 0);
-    if (chain.len && is_empty) { /* nothing of the buffer: what was to be written before stays that */
-        st = AN_OK;
-        goto done;
-    }
     if (chain.len) {
         view = view_over(g, &chain, place);
         if (an_uop_is_none(view)) goto done;

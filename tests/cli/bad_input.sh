@@ -72,6 +72,15 @@ refuse 1 "unknown op 'ad'; did you mean 'add'" explain ad
 refuse 1 "two different outputs" graph mlp --dot --json
 refuse 1 "--batch 20000 is more than the 12000 images" train mlp --data synthetic --batch 20000
 
+# --- the environment --------------------------------------------------------------------------------------------
+ANNEAL_MEMORY_BUDGET=10MB refuse 1 "ANNEAL_MEMORY_BUDGET is '10MB' in the environment; it takes a whole number" train mlp --data synthetic --steps 1
+ANNEAL_MEMORY_BUDGET=99999999999999999999 refuse 1 "ANNEAL_MEMORY_BUDGET is '9" kernels mlp --show none
+ANNEAL_BAND_NBYTES=lots refuse 1 "ANNEAL_BAND_NBYTES is 'lots'" kernels mlp --show none
+ANNEAL_BEAM=-1 refuse 1 "ANNEAL_BEAM is '-1'" kernels mlp --show none
+ANNEAL_FUSE=no refuse 1 "ANNEAL_FUSE is 'no' in the environment; it takes 0, or 1 as if it were not set" kernels mlp --show none
+ANNEAL_THREADS=two refuse 1 "ANNEAL_THREADS is 'two'" kernels mlp --show none
+ANNEAL_FUSE=1 ANNEAL_BEAM= accept "kernels" kernels mlp --show none
+
 # --- data ------------------------------------------------------------------------------------------------------
 bytes() { head -c "$1" /dev/zero; }
 # good FOLDER: 20 images to train, 10 to test, all of class 0

@@ -24,6 +24,19 @@ typedef struct conf_devices {
 void conf_open(an_test *t, conf_devices *d);
 void conf_close(conf_devices *d);
 
+/* Lanes of vectors of such elements. With a GPU among the devices, four: compilers of software adapters take minutes for functions
+ * that are written out sixteen times. */
+uint32_t conf_lanes(const conf_devices *d, size_t nbytes);
+/* Bits of an index: a GPU counts in 32, enough for what it can hold. */
+uint32_t conf_index_bits(const conf_devices *d);
+/* A device may lack a dtype, and must then refuse it by a sentence with its name. */
+bool conf_has_dtype(an_test *t, const conf_devices *d, size_t which, an_dtype dtype);
+
+/* docs/SEMANTICS.md: a GPU may take numbers below the normal ones as 0 in add, mul and mulacc of f32 (and of bf16, whose exponents are
+ * the same), and join a product with the sum that it goes into; a software adapter that does so does it in div and sqrt too. One that
+ * does is known by 2^-149 + 0. */
+bool conf_flushes(an_test *t, const conf_devices *d, size_t which, an_op op);
+
 /* A buffer of a kernel, in and out. */
 typedef struct conf_buffer {
     void *data;

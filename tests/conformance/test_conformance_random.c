@@ -12,7 +12,9 @@ typedef struct maker {
     uint64_t state;
     an_uop pool[INPUTS + STEPS];
     size_t npool;
-    uint32_t lanes;
+    uint32_t lanes, lanes_top;
+    bool flushes, flushes_div; /* some device does */
+    const bool *has; /* by dtype: all devices have it */
 } maker;
 
 static uint32_t below(maker *m, uint32_t n)
@@ -23,7 +25,10 @@ static uint32_t below(maker *m, uint32_t n)
 
 static an_dtype any_dtype(maker *m)
 {
-    return (an_dtype)(AN_BOOL + below(m, AN_F64 - AN_BOOL + 1));
+    an_dtype dtype = AN_DTYPE_NONE;
+    do dtype = (an_dtype)(AN_BOOL + below(m, AN_F64 - AN_BOOL + 1));
+    while (!m->has[dtype]);
+    return dtype;
 }
 
 /* A value of the pool of this dtype, made by a cast of any if there is none. */
@@ -61,6 +66,28 @@ static bool has_op(an_dtype dtype, an_op op)
     }
 }
 
+static an_uop constant(maker *m, an_dtype dtype, double v)
+{
+    const an_uop c = conf_put(&m->l, an_const_float(m->l.g, dtype, v));
+    return m->lanes == 1 ? c : conf_vector_op(&m->l, AN_OP_BROADCAST, c, m->lanes, 0);
+}
+
+/* Zero for what is below the normal numbers, x for all else: comparisons and where do not flush. */
+static an_uop without_tiny(maker *m, an_dtype dtype, an_uop x)
+{
+    const an_uop inside = conf_binary(&m->l, AN_OP_AND, conf_binary(&m->l, AN_OP_CMPLT, x, constant(m, dtype, 0x1p-126)),
+                                      conf_binary(&m->l, AN_OP_CMPLT, constant(m, dtype, -0x1p-126), x));
+    const an_uop s[3] = {inside, constant(m, dtype, 0), x};
+    return conf_put(&m->l, an_uop_new_full(m->l.g, AN_OP_WHERE, dtype, m->lanes, s, 3, 0, 0));
+}
+
+/* Where a device may take such numbers as 0, and join a product with a sum, neither is asked of it. */
+static bool is_loose(const maker *m, an_dtype dtype, an_op op)
+{
+    if (dtype != AN_F32 && dtype != AN_BF16) return false;
+    return op == AN_OP_DIV || op == AN_OP_SQRT ? m->flushes_div : m->flushes && (op == AN_OP_ADD || op == AN_OP_MUL || op == AN_OP_MULACC);
+}
+
 static void step(maker *m)
 {
     an_dtype dtype = any_dtype(m);
@@ -72,8 +99,13 @@ static void step(maker *m)
     } else {
         const uint32_t nsrc = (uint32_t)an_op_info_of(op)->arity;
         an_uop s[3];
-        for (uint32_t i = 0; i < nsrc; i++) s[i] = any_of(m, op == AN_OP_WHERE && i == 0 ? AN_BOOL : dtype);
+        const bool loose = is_loose(m, dtype, op);
+        for (uint32_t i = 0; i < nsrc; i++) {
+            s[i] = any_of(m, op == AN_OP_WHERE && i == 0 ? AN_BOOL : dtype);
+            if (loose) s[i] = without_tiny(m, dtype, s[i]);
+        }
         u = conf_put(&m->l, an_uop_new_full(m->l.g, op, an_op_has(op, AN_TRAIT_CMP) ? AN_BOOL : dtype, m->lanes, s, nsrc, 0, 0));
+        if (loose) u = without_tiny(m, dtype, u);
     }
     m->pool[m->npool++] = u;
 }
@@ -85,7 +117,7 @@ static void make(maker *m, an_test *t, uint64_t seed)
     conf_list_init(l, t);
     m->state = an_mix64(77, seed);
     m->npool = 0;
-    m->lanes = seed % 3 == 0 ? 1 : seed % 3 == 1 ? LANES_TOP : 3;
+    m->lanes = seed % 3 == 0 ? 1 : seed % 3 == 1 ? m->lanes_top : 3;
     an_uop in[INPUTS], out[OUTPUTS];
     an_dtype to[OUTPUTS];
     for (size_t i = 0; i < INPUTS; i++) in[i] = conf_param(l, any_dtype(m), false);
@@ -150,8 +182,19 @@ static void random_expressions_are_the_same_bits(an_test *t)
     static const an_kernel *kernels[KERNELS];
     static an_program *programs[CONF_BACKENDS_MAX][KERNELS];
     conf_devices d;
+    bool has[AN_DTYPE_COUNT];
     conf_open(t, &d);
+    for (int dtype = AN_BOOL; dtype <= AN_F64; dtype++) {
+        has[dtype] = true;
+        for (size_t which = 0; which < d.n; which++) has[dtype] = has[dtype] && conf_has_dtype(t, &d, which, (an_dtype)dtype);
+    }
     for (size_t i = 0; i < KERNELS; i++) {
+        makers[i].has = has;
+        for (size_t which = 0; which < d.n; which++) {
+            makers[i].flushes = makers[i].flushes || conf_flushes(t, &d, which, AN_OP_ADD);
+            makers[i].flushes_div = makers[i].flushes_div || conf_flushes(t, &d, which, AN_OP_DIV);
+        }
+        makers[i].lanes_top = conf_lanes(&d, 4);
         make(&makers[i], t, i);
         kernels[i] = &makers[i].l.kernel;
     }

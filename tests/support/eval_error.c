@@ -185,7 +185,7 @@ static an_status elementwise(evaluation *ev, an_uop u, eval_value *v)
 typedef struct tally {
     double n, error, slack, sum, finite, quantum; /* finite: the part of sum that is */
     double above, below, factors, wide; /* products of the factors >= 1, those < 1, all, all with their errors */
-    bool nan, plus, minus, open, decided, zero, positive;
+    bool nan, plus, minus, open, decided, zero, negative;
 } tally;
 
 /* The largest power of two that x is a multiple of. */
@@ -213,7 +213,7 @@ static void count(tally *t, an_op op, an_dtype d, an_scalar s, double error, dou
     t->plus = t->plus || (isinf(x) && x > 0);
     t->minus = t->minus || (isinf(x) && x < 0);
     t->open = t->open || !isfinite(error) || (op == AN_OP_ADD && !isfinite(slack));
-    t->positive = t->positive || !signbit(x);
+    t->negative = t->negative || signbit(x);
     t->zero = t->zero || (x == 0 && error <= 0);
     if (op == AN_OP_ADD) {
         t->error += error;
@@ -243,7 +243,7 @@ static double judge(const tally *t, an_op op, an_dtype d, double v)
         if (t->plus && t->minus) return 0;
         if (t->plus || t->minus) return t->error > 0 || t->finite > f.most ? OPEN : 0; /* part of the sum may be the other infinity */
         if (t->sum > f.most) return OPEN;
-        if (t->n > 0 && !t->positive && t->sum <= 0) return f.least; /* of -0 alone: either zero */
+        if (t->negative && t->sum <= 0) return f.least; /* of zeros, one of them -0: either zero */
         double e = t->error + (t->n > 1 ? t->slack : 0);
         const bool exact = e <= 0 && t->sum <= t->quantum * (1 / f.unit);
         if (!exact && t->n > 1) e += 2 * t->n * f.unit * (t->sum + e) + t->n * f.least;

@@ -213,6 +213,29 @@ static inline kernel kernel_normalize_in_place(an_graph *g, int64_t m, int64_t n
     return one_store(g, k, x, at2(g, i, n, j), an_binary(g, AN_OP_DIV, load(g, x, at2(g, i, n, j)), sum));
 }
 
+/* out[i, j] = (sum over k of a[i, k] b[j, k]) * (sum over k of a[i, k] c[j, k]) */
+static inline kernel kernel_two_products(an_graph *g, int64_t m, int64_t n, int64_t l)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n, true), a = kernel_param(g, &k, AN_F32, m * l, false), i = loop(g, m, 0), j = loop(g, n, 1);
+    an_uop sums[2];
+    for (uint32_t s = 0; s < 2; s++) {
+        const an_uop b = kernel_param(g, &k, AN_F32, n * l, false), r = reduce_range(g, l, 2 + s);
+        sums[s] = reduce(g, AN_OP_ADD, mul(g, load(g, a, at2(g, i, l, r)), load(g, b, at2(g, j, l, r))), r);
+    }
+    return one_store(g, k, out, at2(g, i, n, j), mul(g, sums[0], sums[1]));
+}
+
+/* x[i, j] = x[i, j]^2 + sum over k of a[i, k] b[j, k]: a product written over what is added to it. */
+static inline kernel kernel_product_in_place(an_graph *g, int64_t m, int64_t n, int64_t l)
+{
+    kernel k = {0};
+    const an_uop x = kernel_param(g, &k, AN_F32, m * n, true), a = kernel_param(g, &k, AN_F32, m * l, false),
+                 b = kernel_param(g, &k, AN_F32, n * l, false), i = loop(g, m, 0), j = loop(g, n, 1), r = reduce_range(g, l, 2);
+    const an_uop v = load(g, x, at2(g, i, n, j)), sum = reduce(g, AN_OP_ADD, mul(g, load(g, a, at2(g, i, l, r)), load(g, b, at2(g, j, l, r))), r);
+    return one_store(g, k, x, at2(g, i, n, j), add(g, mul(g, v, v), sum));
+}
+
 /* out[i, j, k] = x[i, j, k] * x[i, j, k] + b[k], and total[0] = sum of x, over m x n x l: loops that merge. */
 static inline kernel kernel_planes(an_graph *g, int64_t m, int64_t n, int64_t l)
 {

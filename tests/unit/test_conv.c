@@ -94,14 +94,14 @@ static void convolutions_and_their_gradients_are_pytorchs(an_test *t)
             for (int i = 0; i < 16; i++) s[i] = strtoll(at, &at, 10);
             check_case(t, backends[d]->name, number++, file, s);
         }
-        CHECK_EQ(t, number, 8);
+        CHECK_EQ(t, number, 14);
         fclose(file);
     }
 }
 
 /* Windows of x would be as many times as large as x as a kernel has elements. Forward and in both gradients, no kernel writes more than
- * the greatest of x, y and the weight: with padding, groups, dilations, kernels that are not square. By x with strides it may: the windows
- * that an element is in are then not one beside the other, and to look at all would be strides times the work. */
+ * the greatest of x, y and the weight: with padding, groups, strides, dilations, kernels that are not square. By x where stride and
+ * dilation have a common divisor it may: whole rows of x are in no window then, and to look for some would be as much work as the rest. */
 static void no_buffer_holds_windows_of_the_input(an_test *t)
 {
     enum { N = 4, C = 16, F = 24, SIDE = 20 };
@@ -109,7 +109,9 @@ static void no_buffer_holds_windows_of_the_input(an_test *t)
         int64_t kernel[2], stride, pad, dilation, groups;
     } cases[] = {
         {{3, 3}, 1, 1, 1, 1}, {{3, 3}, 1, 0, 1, 1}, {{5, 3}, 1, 2, 1, 1}, {{3, 3}, 1, 2, 2, 1},
-        {{3, 3}, 1, 1, 1, 8}, {{2, 4}, 1, 1, 3, 4}, {{3, 3}, 2, 1, 1, 1}, {{4, 4}, 2, 1, 1, 2},
+        {{3, 3}, 1, 1, 1, 8}, {{2, 4}, 1, 1, 3, 4}, {{3, 3}, 2, 1, 1, 1}, {{4, 4}, 2, 1, 1, 2}, {{3, 3}, 3, 1, 1, 1},
+        {{3, 3}, 3, 1, 2, 2}, {{3, 3}, 2, 3, 3, 1}, {{5, 4}, 3, 2, 1, 8}, {{2, 2}, 2, 0, 1, 1}, {{1, 1}, 2, 0, 1, 4},
+        {{7, 7}, 2, 3, 1, 1}, {{3, 3}, 2, 1, 2, 2},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         an_graph *g = an_test_graph(t);
@@ -122,7 +124,7 @@ static void no_buffer_holds_windows_of_the_input(an_test *t)
             an_tensor *u = an_tensor_from_host(g, AN_F32, AN_DIMS(N, F, an_tensor_dim(y, 2), an_tensor_dim(y, 3)), NULL);
             an_plan *plan = NULL;
             const double most = fmax(fmax((double)an_tensor_nbytes(x), (double)an_tensor_nbytes(weight)), (double)an_tensor_nbytes(y));
-            if (i == 1 && s > 1) continue;
+            if (i == 1 && s == 2 && d == 2) continue;
             if (i) CHECK_OK(t, an_backward_from(y, u, &operands[i - 1], 1, &out));
             CHECK_OK(t, an_plan_create(g, &out, 1, NULL, &plan));
             for (size_t k = 0; k < an_plan_kernel_count(plan); k++) {

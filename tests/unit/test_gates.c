@@ -22,4 +22,18 @@ static void padding_what_an_index_picks_reads_no_index_outside(an_test *t)
     for (int k = 0; k < 6; k++) CHECK_EQ(t, got[k], want[k]);
 }
 
-AN_TEST_MAIN(AN_CASE(padding_what_an_index_picks_reads_no_index_outside))
+/* A gate over an element of the index that folds to false leaves a number, not one in the shape of the index. */
+static void picking_from_what_is_masked_away_gives_zeros(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const float data[4] = {1, 2, 3, 4};
+    const uint8_t index[1] = {1};
+    an_tensor *x = an_tensor_from_host(g, AN_F32, AN_DIMS(1, 1, 2, 2), data);
+    an_tensor *i = an_tensor_from_host(g, AN_U8, AN_DIMS(1, 1, 1, 1), index);
+    an_tensor *y = an_gather(an_triu(an_matmul(x, x), 3), 3, i);
+    float got = 1;
+    CHECK_OK(t, an_tensor_read(y, &got, sizeof got));
+    CHECK_EQ(t, got, 0);
+}
+
+AN_TEST_MAIN(AN_CASE(padding_what_an_index_picks_reads_no_index_outside), AN_CASE(picking_from_what_is_masked_away_gives_zeros))

@@ -229,7 +229,7 @@ static void layers_agree_with_reverse_mode_and_differences(an_test *t)
         {"conv, groups and stride", an_nn_conv2d(&init, 4, 6, 3, 3, &strided), image},
         {"conv, dilation", an_nn_conv2d(&init, 4, 2, 2, 3, &dilated), image},
         {"embedding", an_nn_embedding(&init, 7, 3), words},
-        {"layer norm", an_nn_layer_norm(&init, AN_DIMS(6), 0), rows},
+        {"layer norm", an_nn_layer_norm(&init, AN_DIMS(6), NULL), rows},
         {"rms norm", an_nn_rms_norm(&init, AN_DIMS(5, 6), 1e-3), image},
         {"batch norm", an_nn_batch_norm(&init, 4, 0, 0), image},
         {"max pool", an_nn_max_pool2d(g, &pool), image},

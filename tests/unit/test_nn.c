@@ -135,7 +135,7 @@ static void layers_give_the_shapes_of_pytorch(an_test *t)
     CHECK_EQ(t, an_tensor_dim(an_module_tensor(conv, "weight"), 1), 2);
     an_module *net = an_nn_sequential(
         g, AN_MODULES(conv, an_nn_max_pool2d(g, &(an_pool_desc){.kernel = {2, 2}}), an_nn_flatten(g),
-                      an_nn_layer_norm(&init, AN_DIMS(6 * 3 * 3), 0.0)));
+                      an_nn_layer_norm(&init, AN_DIMS(6 * 3 * 3), NULL)));
     an_tensor *y = an_module_forward(net, an_zeros(g, AN_F32, AN_DIMS(5, 4, 7, 7)));
     CHECK_OK(t, an_ctx_status(t->ctx));
     CHECK_EQ(t, an_tensor_dim(y, 0), 5);

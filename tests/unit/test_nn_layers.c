@@ -90,7 +90,7 @@ static an_module *make(an_init *init, const char *name)
     const an_pool_desc pool = {.kernel = {2, 2}};
     if (strcmp(name, "linear") == 0) return an_nn_linear(init, 4, 5, NULL);
     if (strcmp(name, "embedding") == 0) return an_nn_embedding(init, 7, 4);
-    if (strcmp(name, "layer_norm") == 0) return an_nn_layer_norm(init, AN_DIMS(6), 0);
+    if (strcmp(name, "layer_norm") == 0) return an_nn_layer_norm(init, AN_DIMS(6), NULL);
     if (strcmp(name, "rms_norm") == 0) return an_nn_rms_norm(init, AN_DIMS(6), 0);
     if (strcmp(name, "group_norm") == 0) return an_nn_group_norm(init, 3, 6, 0);
     if (strcmp(name, "batch_norm") == 0) return an_nn_batch_norm(init, 3, 0, 0);

@@ -17,13 +17,13 @@ static void any_opts_in_any_order_keep_the_meaning(an_test *t)
 {
     uint64_t state = 77;
     int applied[AN_OPT_COUNT] = {0};
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 2000; i++) {
         an_graph *g = NULL;
         CHECK_OK(t, an_graph_create(t->ctx, &g));
         const kernel k = i % 10 == 0   ? kernel_softmax(g, 6, 12)
                          : i % 10 == 1 ? kernel_nested(g, 4, 12)
                          : i % 10 == 2 ? kernel_update(g, 24)
-                         : i % 10 == 3 ? kernel_matmul(g, AN_F32, 8, 12, 6, pick(&state, 2), pick(&state, 2), true)
+                         : i % 10 == 3 || i % 10 == 4 ? kernel_matmul(g, AN_F32, 8, 12, 6, pick(&state, 2), pick(&state, 2), true)
                                        : random_kernel(g, &state);
         an_uop sink = k.sink;
         CHECK_OK(t, an_pass_prepare(g, &sink));
@@ -32,7 +32,14 @@ static void any_opts_in_any_order_keep_the_meaning(an_test *t)
             an_opt opt = {(an_opt_kind)pick(&state, AN_OPT_COUNT), random_id(&state),
                                 amounts[pick(&state, 5)]};
             const char *why = NULL;
-            if (opt.kind == AN_OPT_ORDER) opt.amount = random_id(&state);
+            static const an_opt of_product[] = {{AN_OPT_CUT, 3 * AN_RANGE_ID_STEP, 2}, {AN_OPT_JOIN, 3 * AN_RANGE_ID_STEP, 0},
+                                                {AN_OPT_LOCAL, AN_RANGE_ID_STEP, 0}, {AN_OPT_TILE, 3 * AN_RANGE_ID_STEP, 0}};
+            if (i % 10 == 4 && o < 4) opt = of_product[o];
+            if (opt.kind == AN_OPT_ORDER || opt.kind == AN_OPT_JOIN) opt.amount = random_id(&state);
+            if (opt.kind == AN_OPT_GLOBAL) opt.amount = 1 + pick(&state, 4);
+            if (opt.kind == AN_OPT_LOCAL) opt.amount = 32 + pick(&state, 4);
+            if (opt.kind == AN_OPT_DEAL) opt.amount = opt.range;
+            if (opt.kind == AN_OPT_TILE) opt.amount = 64 << pick(&state, 6);
             if (i % 10 == 0 && o < 3) opt.kind = AN_OPT_KEEP; /* of softmax: nothing else is computed twice */
             if (i % 10 == 3 && o == 0) opt.kind = AN_OPT_CARRY; /* of a product */
             if (opt.kind == AN_OPT_PACK || opt.kind == AN_OPT_KEEP) opt.amount = 100 << pick(&state, 6);
@@ -151,42 +158,98 @@ static void the_heuristics_choose_passes(an_test *t)
     }
 }
 
+/* A product written over what is added to it has tiles that divide its sizes, since none may begin early. */
+static void a_product_in_place_has_tiles(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel k = kernel_product_in_place(g, 64, 48, 40);
+    const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 18, .threads = 1};
+    an_opt_vec list = {0};
+    an_uop sink = k.sink;
+    size_t n = 0, m = 0, tiles = 0;
+    CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
+    CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
+    for (size_t o = 0; o < list.len; o++) tiles += list.data[o].kind == AN_OPT_CUT;
+    CHECK(t, tiles >= 2);
+    double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
+    CHECK_EQ(t, m, n);
+    for (size_t e = 0; e < n; e++)
+        if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
+            an_test_fail(__FILE__, __LINE__, "element %zu is %.9g, plain %.9g", e, got[e], want[e]);
+    free(want);
+    free(got);
+    an_vec_fini(t->ctx, &list);
+}
+
+/* Two products that run in one loop have tiles that the registers hold together. */
+static void two_products_share_the_registers(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel k = kernel_two_products(g, 64, 48, 40);
+    const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 18, .threads = 1};
+    an_uop_vec linear = {0};
+    size_t n = 0, m = 0, accs = 0;
+    CHECK_OK(t, an_codegen(g, k.sink, &opts, NULL, &linear));
+    for (size_t i = 0; i < linear.len; i++) accs += an_uop_op(g, linear.data[i]) == AN_OP_ACC;
+    if (accs < 8 || accs >= 16) an_test_fail(__FILE__, __LINE__, "%zu accumulators, of 16 registers", accs);
+    double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
+    CHECK_EQ(t, m, n);
+    for (size_t e = 0; e < n; e++)
+        if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
+            an_test_fail(__FILE__, __LINE__, "element %zu is %.9g, plain %.9g", e, got[e], want[e]);
+    free(want);
+    free(got);
+    an_vec_fini(t->ctx, &linear);
+}
+
+static void check_list(an_test *t, an_graph *g, const kernel *k, an_codegen_opts opts)
+{
+    an_opt_vec list = {0}, again = {0};
+    an_uop_vec chosen = {0}, by_hand = {0};
+    an_uop sink = k->sink;
+    an_str text;
+    an_str_init(&text, t->ctx);
+    CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
+    CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
+    CHECK(t, list.len > 0);
+    CHECK_OK(t, an_opt_print(&text, list.data, list.len));
+    CHECK_OK(t, an_opt_parse(t->ctx, an_str_cstr(&text), &again));
+    CHECK_EQ(t, again.len, list.len);
+    CHECK_OK(t, an_codegen(g, k->sink, &opts, NULL, &chosen));
+    opts.by_hand = true;
+    opts.list = again.data;
+    opts.nlist = again.len;
+    CHECK_OK(t, an_codegen(g, k->sink, &opts, NULL, &by_hand));
+    an_str lists[2];
+    for (int l = 0; l < 2; l++) {
+        an_str_init(&lists[l], t->ctx);
+        CHECK_OK(t, an_linear_print(&lists[l], g, l ? by_hand.data : chosen.data, l ? by_hand.len : chosen.len));
+    }
+    CHECK_STR(t, an_str_cstr(&lists[1]), an_str_cstr(&lists[0]));
+    for (int l = 0; l < 2; l++) an_str_fini(&lists[l]);
+    an_str_fini(&text);
+    an_vec_fini(t->ctx, &list);
+    an_vec_fini(t->ctx, &again);
+    an_vec_fini(t->ctx, &chosen);
+    an_vec_fini(t->ctx, &by_hand);
+}
+
 static void the_heuristics_make_a_list_that_gives_the_same_kernel(an_test *t)
 {
     an_graph *g = an_test_graph(t);
     const kernel ks[] = {kernel_matmul(g, AN_F32, 50, 70, 30, false, true, true), kernel_softmax(g, 6, 100), kernel_conv(g, 100),
                          kernel_transpose(g, 40, 24), kernel_update(g, 100)};
-    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
-        an_codegen_opts opts = {.vector_nbytes = 32};
-        an_opt_vec list = {0}, again = {0};
-        an_uop_vec chosen = {0}, by_hand = {0};
-        an_uop sink = ks[i].sink;
-        an_str text;
-        an_str_init(&text, t->ctx);
-        CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
-        CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
-        CHECK(t, list.len > 0);
-        CHECK_OK(t, an_opt_print(&text, list.data, list.len));
-        CHECK_OK(t, an_opt_parse(t->ctx, an_str_cstr(&text), &again));
-        CHECK_EQ(t, again.len, list.len);
-        CHECK_OK(t, an_codegen(g, ks[i].sink, &opts, NULL, &chosen));
-        opts.by_hand = true;
-        opts.list = again.data;
-        opts.nlist = again.len;
-        CHECK_OK(t, an_codegen(g, ks[i].sink, &opts, NULL, &by_hand));
-        an_str lists[2];
-        for (int l = 0; l < 2; l++) {
-            an_str_init(&lists[l], t->ctx);
-            CHECK_OK(t, an_linear_print(&lists[l], g, l ? by_hand.data : chosen.data, l ? by_hand.len : chosen.len));
-        }
-        CHECK_STR(t, an_str_cstr(&lists[1]), an_str_cstr(&lists[0]));
-        for (int l = 0; l < 2; l++) an_str_fini(&lists[l]);
-        an_str_fini(&text);
-        an_vec_fini(t->ctx, &list);
-        an_vec_fini(t->ctx, &again);
-        an_vec_fini(t->ctx, &chosen);
-        an_vec_fini(t->ctx, &by_hand);
-    }
+    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) check_list(t, g, &ks[i], (an_codegen_opts){.vector_nbytes = 32});
+}
+
+static void the_same_on_gpus(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel ks[] = {kernel_matmul(g, AN_F32, 96, 128, 77, false, true, true), kernel_matmul(g, AN_F32, 67, 101, 64, true, false, false),
+                         kernel_softmax(g, 6, 512), kernel_layernorm(g, 7, 300), kernel_reduce(g, AN_OP_ADD, AN_F32, 512, 100, true),
+                         kernel_update(g, 8192)};
+    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++)
+        for (int small = 0; small < 2; small++) check_list(t, g, &ks[i], (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 32768, 16, small == 1}});
 }
 
 /* Every opt that is listed as legal applies, and gives the values of the plain kernel. */
@@ -253,5 +316,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
+             AN_CASE(a_product_in_place_has_tiles), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INS_MAX = 8, OUTS_MAX = 12 };
+enum { INS_MAX = 8, OUTS_MAX = 14 };
 
 /* A program under construction. n and m are symbols, or their values. */
 typedef struct build {
@@ -180,6 +180,33 @@ static void slices(build *b)
     out_gradients(b, an_unsqueeze(sum, 0), 1);
 }
 
+/* Parts of one row or none: at some values their rows lie before the buffer, or behind it. */
+static const int64_t thin[][3] = {{1, -1, 40}, {-3, AN_NONE, -3}, {-3, AN_NONE, 50}, {-40, -38, 1}, {39, AN_NONE, 1}, {5, 4, 1}};
+
+static void thin_parts(build *b)
+{
+    an_tensor *x = input(b, UOPS(b->n, k(b, 2))), *sum = NULL;
+    for (size_t i = 0; i < sizeof thin / sizeof *thin; i++) {
+        an_tensor *part = an_mul_scalar(an_slice(x, 0, thin[i][0], thin[i][1], thin[i][2]), 2);
+        out(b, part);
+        part = an_sum(an_mul(part, part), AN_ALL, false);
+        sum = sum ? an_add(sum, part) : part;
+    }
+    out(b, sum);
+    out_gradients(b, an_unsqueeze(sum, 0), 1);
+}
+
+static void written_parts(build *b)
+{
+    an_tensor *value = input(b, UOPS(b->n, k(b, 2))), *squared = an_mul(value, value);
+    for (size_t i = 0; i < sizeof thin / sizeof *thin; i++) {
+        an_tensor *x = input(b, UOPS(b->n, k(b, 2)));
+        an_tensor *part = an_slice(x, 0, thin[i][0], thin[i][1], thin[i][2]);
+        out(b, an_assign(part, an_slice(squared, 0, thin[i][0], thin[i][1], thin[i][2])) ? NULL : x);
+        out(b, an_sum(x, AN_DIMS(0), false)); /* of what it holds after that */
+    }
+}
+
 static void pieces(build *b)
 {
     an_graph *g = b->g;
@@ -274,6 +301,8 @@ static const program programs[] = {
     {"reshapes", reshapes, 0, 2e-6, 4},
     {"two_axes", two_axes, 1, 4e-6, 0},
     {"slices", slices, 0, 2e-6, 8},
+    {"thin_parts", thin_parts, 0, 2e-6, 6},
+    {"written_parts", written_parts, 0, 2e-6, 0},
     {"pieces", pieces, 0, 2e-6, 7},
     {"turned", turned, 1, 2e-6, 3},
     {"by_index", by_index, 1, 2e-6, 3},
@@ -380,14 +409,14 @@ static void compare(an_test *t, const program *p, const char *device, const int6
 
 static void every_program_equals_its_static_twin_on_the_interpreter(an_test *t)
 {
-    static const int64_t values[][2] = {{0, 3}, {1, 1}, {2, 0}, {5, 4}, {8, 65}, {17, 2}, {40, 70}};
+    static const int64_t values[][2] = {{0, 3}, {1, 1}, {2, 0}, {5, 4}, {8, 65}, {17, 2}, {3, 3}, {38, 1}, {40, 70}};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         compare(t, &programs[i], "interp", values, sizeof values / sizeof *values);
 }
 
 static void every_program_equals_its_static_twin_on_the_cpu(an_test *t)
 {
-    static const int64_t values[][2] = {{1, 3}, {37, 66}};
+    static const int64_t values[][2] = {{1, 3}, {37, 66}, {2, 2}};
     size_t n = 0;
     const an_backend *const *backends = an_test_backends(&n);
     for (size_t d = 0; d < n; d++)

@@ -22,10 +22,13 @@ typedef struct counts {
     atomic_int wrong;
 } counts;
 
-static void count(void *const *params, const int64_t *vars, int64_t part, int64_t nparts)
+static void count(void *const *params, const int64_t *vars, int64_t part, int64_t nparts, void *scratch)
 {
     counts *c = params[0];
+    memset(scratch, (int)part, CPU_SCRATCH_NBYTES); /* a thread's own: no other writes there */
     if (nparts != vars[0]) atomic_fetch_add(&c->wrong, 1);
+    for (size_t i = 0; i < CPU_SCRATCH_NBYTES; i += 4096)
+        if (((const unsigned char *)scratch)[i] != (unsigned char)part) atomic_fetch_add(&c->wrong, 1);
     atomic_fetch_add(&c->ran[part], 1);
 }
 
@@ -63,11 +66,11 @@ static void sleeping_threads_wake(an_test *t)
     cpu_pool_destroy(pool);
 }
 
-static void take_a_millisecond(void *const *params, const int64_t *vars, int64_t part, int64_t nparts)
+static void take_a_millisecond(void *const *params, const int64_t *vars, int64_t part, int64_t nparts, void *scratch)
 {
     const struct timespec pause = {.tv_nsec = part ? 1000000 : 1000};
     (void)nanosleep(&pause, NULL);
-    count(params, vars, part, nparts);
+    count(params, vars, part, nparts, scratch);
 }
 
 /* The caller's own parts are short: it sleeps until the others' are done. */

@@ -13,9 +13,13 @@
 #ifdef AN_HAVE_WEBGPU
 #include "backend/backends.h"
 #include "backend/webgpu/device.h"
+#include "codegen_kernels.h"
 #include "ir/uop.h"
+#include "runtime/plan.h"
+#include "search/search.h"
 #include <anneal/device.h>
 #include <anneal/nn.h>
+#include <anneal/settings.h>
 #include <anneal/tensor.h>
 #include <anneal/webgpu.h>
 
@@ -544,6 +548,101 @@ static void every_failing_allocation_is_a_clean_error(an_test *t)
     if (device(t)) an_test_every_alloc_failure(t, whole_life, NULL);
 }
 
+/* --- searches ------------------------------------------------------------------------------------------------------ */
+
+typedef struct trouble {
+    int run, at; /* the at-th run is the last of its device */
+} trouble;
+
+static an_status run_in_trouble(void *user, an_device *dev, an_program *prog, const an_launch *l, double *seconds)
+{
+    trouble *x = user;
+    gpu_device *d = gpu_of(dev);
+    if (++x->run == x->at) d->host.lib.api.DeviceDestroy(d->handle);
+    return gpu_time(prog, l, 1, seconds);
+}
+
+/* Searches for a product of 64 x 32 by 32 x 32. at: the run that the device is lost in; 0: none. False where there is no device. */
+static bool search_product(an_test *t, int at, an_search_result *r)
+{
+    const gpu_device *d = device(t);
+    const kernel k = kernel_matmul(an_test_graph(t), AN_F32, 64, 32, 32, false, false, false);
+    an_kernel made = {.name = "product", .graph = an_test_graph(t), .sink = k.sink, .nparams = k.nparams};
+    size_t nbytes[KERNEL_PARAMS_MAX];
+    trouble x = {.at = at};
+    const an_search_timer timer = {run_in_trouble, &x};
+    if (!d) return false;
+    for (uint32_t i = 0; i < k.nparams; i++) {
+        made.params[i] = (an_kernel_param){k.dtype[i], true, k.is_out[i]};
+        nbytes[i] = (size_t)k.nelem[i] * an_dtype_nbytes(k.dtype[i]);
+    }
+    const an_search_desc desc = {.backend = &an_backend_webgpu,
+                                 .opts = {.vector_nbytes = 16, .gpu = {d->base.gpu_threads, d->base.gpu_local_nbytes, d->base.gpu_units, d->base.gpu_small_code}},
+                                 .width = 1,
+                                 .depth = 0,
+                                 .seconds = 300,
+                                 .candidate_seconds = 60,
+                                 .timer = at ? &timer : NULL,
+                                 .no_child = d->base.no_fork};
+    CHECK(t, d->base.no_fork && d->base.identity != 0);
+    CHECK_OK(t, an_search(t->ctx, &desc, &made, nbytes, r));
+    CHECK_STR(t, an_ctx_error(t->ctx), "");
+    return true;
+}
+
+static void a_search_tries_tiles(an_test *t)
+{
+    an_search_result r = {0};
+    if (!search_product(t, 0, &r)) return;
+    CHECK(t, r.found && r.seconds > 0 && r.seconds <= r.first_seconds);
+    CHECK(t, r.count[AN_SEARCH_TIMED] >= 3);
+    CHECK_EQ(t, r.count[AN_SEARCH_WRONG] + r.count[AN_SEARCH_HUNG] + r.count[AN_SEARCH_DIED], 0);
+    an_search_result_fini(t->ctx, &r);
+}
+
+static void a_search_survives_the_device(an_test *t)
+{
+    an_search_result r = {0};
+    if (!search_product(t, 9, &r)) return; /* 1 the plain kernel, 6 the first list, 2 into the second */
+    CHECK(t, r.found);
+    CHECK_EQ(t, r.count[AN_SEARCH_DIED], 1);
+    CHECK(t, r.count[AN_SEARCH_TIMED] >= 2);
+    an_search_result_fini(t->ctx, &r);
+}
+
+/* A product by a plan with a search or without; *by_hand: it runs a list that was found. */
+static bool plan_product(an_test *t, unsigned width, float *y, bool *by_hand)
+{
+    static float data[2 * 32 * 32];
+    an_plan *plan = NULL;
+    if (!device(t)) return false;
+    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) data[i] = (float)(i * 7919 % 1013) / 506.5f - 1.0f;
+    CHECK_OK(t, an_ctx_set_settings(t->ctx, (an_settings){.no_cache = true, .beam_width = width, .beam_depth = 1, .beam_seconds = 3}));
+    an_graph *g = an_test_graph(t);
+    CHECK_OK(t, an_graph_set_device(g, "webgpu"));
+    an_tensor *out = an_matmul(an_tensor_from_host(g, AN_F32, AN_DIMS(32, 32), data), an_tensor_from_host(g, AN_F32, AN_DIMS(32, 32), data + 32 * 32));
+    CHECK_OK(t, an_plan_create(g, &out, 1, NULL, &plan));
+    CHECK_OK(t, an_plan_run(plan));
+    CHECK_OK(t, an_tensor_read(out, y, 32 * 32 * sizeof *y));
+    *by_hand = plan->kernels[0]->opts.by_hand;
+    an_plan_destroy(plan);
+    return true;
+}
+
+static void plans_run_what_a_search_found(an_test *t)
+{
+    static float off[32 * 32], first[32 * 32], second[32 * 32];
+    bool by_hand[3];
+    if (!plan_product(t, 0, off, &by_hand[0])) return;
+    (void)plan_product(t, 1, first, &by_hand[1]);
+    const double start = gpu_clock();
+    (void)plan_product(t, 1, second, &by_hand[2]);
+    CHECK(t, !by_hand[0] && by_hand[1] && by_hand[2]);
+    CHECK(t, gpu_clock() - start < 5); /* it is known */
+    for (size_t i = 0; i < 32 * 32; i++) CHECK_NEAR(t, first[i], off[i], 1e-4);
+    CHECK(t, memcmp(first, second, sizeof first) == 0);
+}
+
 AN_TEST_MAIN(AN_CASE(bytes_come_back_from_any_offset), AN_CASE(large_buffers_go_through_in_pieces),
              AN_CASE(blobs_come_back_whole_or_not_at_all),
              AN_CASE(launches_see_their_variables_in_order), AN_CASE(there_may_be_any_number_of_variables_in_a_step),
@@ -553,7 +652,8 @@ AN_TEST_MAIN(AN_CASE(bytes_come_back_from_any_offset), AN_CASE(large_buffers_go_
              AN_CASE(a_refused_shader_is_a_sentence_with_its_name_and_source), AN_CASE(memory_that_runs_out_leaves_the_parameters),
              AN_CASE(a_step_that_fails_in_the_middle_does_nothing), AN_CASE(tiny_limits_are_kept_or_named),
              AN_CASE(a_lost_device_is_a_sentence), AN_CASE(a_device_lost_in_mid_step_is_a_sentence), AN_CASE(no_answer_is_a_sentence),
-             AN_CASE(every_failing_allocation_is_a_clean_error))
+             AN_CASE(every_failing_allocation_is_a_clean_error), AN_CASE(a_search_tries_tiles), AN_CASE(a_search_survives_the_device),
+             AN_CASE(plans_run_what_a_search_found))
 
 #else
 static void this_build_has_no_webgpu(an_test *t)

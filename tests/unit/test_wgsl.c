@@ -1,5 +1,6 @@
 /* Lists for GPUs give what plain ones give; shaders are as they were when last looked at; what a device cannot do is said. */
 #include "backend/webgpu/wgsl/wgsl.h"
+#include "codegen/opt.h"
 #include "codegen_run.h"
 
 #include <stdio.h>
@@ -53,6 +54,41 @@ static void products_in_tiles_agree_with_their_plain_form(an_test *t)
         }
     check_same(t, g, "matmul f16", kernel_matmul(g, AN_F16, 64, 64, 64, false, true, false));
     check_same(t, g, "small matmul", kernel_matmul(g, AN_F32, 5, 6, 7, false, false, true));
+}
+
+/* Every other list that a search would try keeps the meaning, and some are other kernels. */
+static void other_ways_agree_with_their_plain_form(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel ks[] = {kernel_matmul(g, AN_F32, 128, 96, 64, false, true, true), kernel_matmul(g, AN_F32, 70, 64, 50, false, false, false),
+                         kernel_softmax(g, 6, 512)};
+    for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
+        an_codegen_opts opts = gpu_opts(true);
+        size_t n = 0, m = 0, with_tiles = 0, lists = 0;
+        double *want = run(t, g, &ks[k], plain, &n);
+        an_uop sink = ks[k].sink;
+        CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
+        bool more = true;
+        for (uint32_t i = 0; more; i++) {
+            an_opt_vec list = {0};
+            CHECK_OK(t, an_opt_choose_other(g, sink, &opts, i, &list, &more));
+            for (size_t o = 0; o < list.len; o++) with_tiles += list.data[o].kind == AN_OPT_TILE;
+            an_codegen_opts by_hand = opts;
+            by_hand.by_hand = true;
+            by_hand.list = list.data;
+            by_hand.nlist = list.len;
+            lists += list.len > 0;
+            double *got = run(t, g, &ks[k], by_hand, &m);
+            CHECK_EQ(t, m, n);
+            for (size_t e = 0; e < n; e++)
+                if (!(fabs(got[e] - want[e]) <= tolerance_of(&ks[k]) * fmax(1, fabs(want[e]))))
+                    an_test_fail(__FILE__, __LINE__, "kernel %zu, way %u: element %zu is %.9g, plain %.9g", k, i, e, got[e], want[e]);
+            free(got);
+            an_vec_fini(t->ctx, &list);
+        }
+        CHECK(t, k == 2 ? with_tiles == 0 && lists >= 1 : with_tiles >= 3);
+        free(want);
+    }
 }
 
 static size_t count_op(an_test *t, an_graph *g, const kernel *k, an_codegen_opts opts, an_op op)
@@ -316,7 +352,7 @@ static void dispatches_stay_within_each_dimension(an_test *t)
     }
 }
 
-AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(rows_and_elements_agree_with_their_plain_form),
+AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(other_ways_agree_with_their_plain_form), AN_CASE(rows_and_elements_agree_with_their_plain_form),
              AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed), AN_CASE(lanes_leave_threads_their_work),
              AN_CASE(products_in_place_have_tiles_that_do_not_overlap), AN_CASE(short_ranges_are_joined),
              AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(shaders_are_as_they_were), AN_CASE(what_a_device_cannot_do_is_said),

@@ -13,15 +13,14 @@ enum {
     ALIGNMENT = 64, /* of a buffer: a cache line, and the widest vector */
     PAGE = 2 << 20, /* of buffers at least as large, where the system has such pages: walking a column of a matrix needs one for each row */
     THREADS_MAX = 1024,
-    WAKE_NS = 20000, /* of work that pays for waking a thread */
-    SCRATCH_NBYTES = 1 << 20 /* on the stack of each thread */
+    WAKE_NS = 20000 /* of work that pays for waking a thread */
 };
 
 typedef struct cpu_device {
     an_device_base base;
     cpu_host host;
     cpu_jit *jit; /* made by the first compile: a process that compiles nothing does not pay for it */
-    cpu_pool *pool; /* NULL: one thread */
+    cpu_pool *pool;
 } cpu_device;
 
 typedef struct cpu_buffer {
@@ -89,13 +88,13 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
         return st;
     }
     d->base.vector_nbytes = d->host.vector_nbytes;
-    d->base.scratch_nbytes = SCRATCH_NBYTES;
+    d->base.scratch_nbytes = CPU_SCRATCH_NBYTES;
 #ifdef _SC_LEVEL2_CACHE_SIZE
     d->base.l1_nbytes = cache_nbytes(_SC_LEVEL1_DCACHE_SIZE);
     d->base.l2_nbytes = cache_nbytes(_SC_LEVEL2_CACHE_SIZE);
 #endif
     d->base.identity = an_hash_bytes(an_hash_bytes(1, d->host.cpu, strlen(d->host.cpu)), d->host.features, strlen(d->host.features));
-    if (d->base.threads > 1) st = cpu_pool_create(ctx, d->base.threads, &d->pool);
+    st = cpu_pool_create(ctx, d->base.threads, &d->pool);
     if (st) {
         device_close((an_device *)d);
         return st;
@@ -247,11 +246,7 @@ static an_status launch(an_program *prog, const an_launch *l)
     void *params[AN_KERNEL_PARAM_MAX];
     for (uint32_t i = 0; i < p->nparams; i++)
         params[i] = ((const cpu_buffer *)l->buffers[i])->data + (l->offsets ? l->offsets[i] : 0);
-    cpu_pool *pool = ((cpu_device *)p->base.device)->pool;
-    if (pool && p->nparts > 1)
-        cpu_pool_run(pool, p->function.entry, params, l->vars, p->nparts, p->wake);
-    else
-        p->function.entry(params, l->vars, 0, 1);
+    cpu_pool_run(((cpu_device *)p->base.device)->pool, p->function.entry, params, l->vars, p->nparts, p->wake);
     return AN_OK;
 }
 

@@ -27,7 +27,11 @@ typedef struct cpu_loop {
     LLVMBasicBlockRef body, exit;
 } cpu_loop;
 
-enum { CPU_TURN_MAX = 16, CPU_ASKED_MAX = 16 };
+enum {
+    CPU_TURN_MAX = 16,
+    CPU_SCRATCH_NBYTES = 1 << 20,    /* of each thread: in it are arrays of a kernel that take some pages; others are on the stack */
+    CPU_IN_SCRATCH_NBYTES = 16 << 10 /* at least */
+};
 
 typedef struct cpu_emit {
     an_ctx *ctx;
@@ -42,6 +46,8 @@ typedef struct cpu_emit {
     LLVMValueRef params[AN_KERNEL_PARAM_MAX];
     LLVMValueRef vars;       /* pointer to their values */
     LLVMValueRef part, nparts; /* of the outermost THREAD loops, what is to be run */
+    LLVMValueRef scratch;
+    uint64_t scratch_nbytes;   /* of it, taken */
     an_idmap value_of;       /* node -> 1 + its value in values */
     AN_VEC(LLVMValueRef) values;
     AN_VEC(cpu_loop) loops;
@@ -51,12 +57,6 @@ typedef struct cpu_emit {
         uint32_t n;
         LLVMBasicBlockRef block; /* where they are */
     } turned; /* the block last transposed */
-    struct {
-        an_uop ptr[CPU_ASKED_MAX], root[CPU_ASKED_MAX];
-        int64_t offset[CPU_ASKED_MAX];
-        uint32_t n;
-        LLVMBasicBlockRef block;
-    } asked; /* lines asked for ahead in this block */
 } cpu_emit;
 
 /* kernel.c: adds to module a function `name`, a cpu_entry (jit.h). */
@@ -111,9 +111,6 @@ LLVMValueRef cpu_erf(const cpu_emit *e, LLVMValueRef x);
 an_status cpu_emit_load(cpu_emit *e, an_uop u);
 an_status cpu_emit_store(cpu_emit *e, an_uop u);
 void cpu_emit_prefetch(const cpu_emit *e, an_uop u);
-
-/* ahead.c: for a load from at, in the innermost loop now: what it will load some iterations on is brought nearer, where it is far off. */
-an_status cpu_ask_ahead(cpu_emit *e, an_uop ptr, an_uop index, LLVMValueRef at);
 
 /* flow.c */
 LLVMValueRef cpu_alloca(cpu_emit *e, LLVMTypeRef type); /* in the entry block */

@@ -7,8 +7,8 @@
 
 typedef struct cpu_jit cpu_jit;
 typedef struct cpu_code cpu_code; /* machine code that equal kernels share */
-/* Runs part `part` of nparts of a kernel's outermost loops; 0 of 1 is all of it. */
-typedef void (*cpu_entry)(void *const *params, const int64_t *vars, int64_t part, int64_t nparts);
+/* Runs part `part` of nparts of a kernel's outermost loops; 0 of 1 is all of it. scratch: CPU_SCRATCH_NBYTES of the thread's own. */
+typedef void (*cpu_entry)(void *const *params, const int64_t *vars, int64_t part, int64_t nparts, void *scratch);
 
 /* What a kernel became; its code lives until each of its kernels was released.
  *   parts  how many it can be cut into: 1 where anything but THREAD loops is outermost */

@@ -122,6 +122,22 @@ static LLVMValueRef elementwise(const cpu_emit *e, an_uop u)
     return cpu_arith(e, op, from, s);
 }
 
+/* Large arrays are in scratch, which is in large pages. */
+static LLVMValueRef local(cpu_emit *e, an_uop u)
+{
+    enum { ALIGNMENT = 64 };
+    const uint32_t n = (uint32_t)an_uop_arg(e->g, u);
+    const uint64_t nbytes = ((uint64_t)n * an_dtype_nbytes(an_uop_dtype(e->g, u)) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (nbytes >= CPU_IN_SCRATCH_NBYTES && nbytes <= CPU_SCRATCH_NBYTES - e->scratch_nbytes) {
+        LLVMValueRef at = LLVMConstInt(LLVMInt64TypeInContext(e->llvm), e->scratch_nbytes, false);
+        e->scratch_nbytes += nbytes;
+        return LLVMBuildInBoundsGEP2(e->b, LLVMInt8TypeInContext(e->llvm), e->scratch, &at, 1, "");
+    }
+    const LLVMValueRef cell = cpu_alloca(e, LLVMArrayType2(cpu_mem_type(e, an_uop_dtype(e->g, u), 1), n));
+    LLVMSetAlignment(cell, ALIGNMENT);
+    return cell;
+}
+
 /* Values; NULL: there is none such. */
 static LLVMValueRef make_value(cpu_emit *e, an_uop u)
 {
@@ -129,12 +145,7 @@ static LLVMValueRef make_value(cpu_emit *e, an_uop u)
     const uint32_t lanes = an_uop_lanes(g, u);
     switch (an_uop_op(g, u)) {
     case AN_OP_PARAM: return an_uop_arg(g, u) < e->kernel->nparams ? e->params[an_uop_arg(g, u)] : NULL;
-    case AN_OP_LOCAL: {
-        const LLVMTypeRef elem = cpu_mem_type(e, an_uop_dtype(g, u), 1);
-        const LLVMValueRef cell = cpu_alloca(e, LLVMArrayType2(elem, (uint32_t)an_uop_arg(g, u)));
-        LLVMSetAlignment(cell, 64);
-        return cell;
-    }
+    case AN_OP_LOCAL: return local(e, u);
     case AN_OP_CONST: return cpu_const(e, an_uop_dtype(g, u), an_uop_const_value(g, u));
     case AN_OP_VAR: return var_value(e, u);
     case AN_OP_ACC: {
@@ -211,14 +222,14 @@ int64_t cpu_kernel_parts(const an_kernel *kernel)
     return parts;
 }
 
-/* void name.body(ptr noalias p0, ..., ptr vars, i64 part, i64 nparts) */
+/* void name.body(ptr noalias p0, ..., ptr vars, i64 part, i64 nparts, ptr noalias scratch) */
 static LLVMTypeRef add_body(cpu_emit *e, const char *name)
 {
-    LLVMTypeRef args[AN_KERNEL_PARAM_MAX + 3];
+    LLVMTypeRef args[AN_KERNEL_PARAM_MAX + 4];
     const uint32_t n = e->kernel->nparams;
-    for (uint32_t i = 0; i <= n; i++) args[i] = LLVMPointerTypeInContext(e->llvm, 0);
+    for (uint32_t i = 0; i <= n + 3; i++) args[i] = LLVMPointerTypeInContext(e->llvm, 0);
     args[n + 1] = args[n + 2] = LLVMInt64TypeInContext(e->llvm);
-    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, n + 3, false);
+    const LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, n + 4, false);
     char text[80];
     (void)snprintf(text, sizeof text, "%.64s.body", name);
     e->fn = add_function(e, text, type);
@@ -232,23 +243,25 @@ static LLVMTypeRef add_body(cpu_emit *e, const char *name)
     e->vars = LLVMGetParam(e->fn, n);
     e->part = LLVMGetParam(e->fn, n + 1);
     e->nparts = LLVMGetParam(e->fn, n + 2);
+    e->scratch = LLVMGetParam(e->fn, n + 3);
+    add_attribute(e, e->fn, n + 4, "noalias");
     return type;
 }
 
 static void add_entry(const cpu_emit *e, const char *name, LLVMTypeRef body_type)
 {
-    LLVMTypeRef ptr = LLVMPointerTypeInContext(e->llvm, 0), i64 = LLVMInt64TypeInContext(e->llvm), args[4] = {ptr, ptr, i64, i64};
-    const LLVMValueRef fn = add_function(e, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, 4, false));
+    LLVMTypeRef ptr = LLVMPointerTypeInContext(e->llvm, 0), i64 = LLVMInt64TypeInContext(e->llvm), args[5] = {ptr, ptr, i64, i64, ptr};
+    const LLVMValueRef fn = add_function(e, name, LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), args, 5, false));
     LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->llvm, fn, "entry"));
-    LLVMValueRef all[AN_KERNEL_PARAM_MAX + 3];
+    LLVMValueRef all[AN_KERNEL_PARAM_MAX + 4];
     const uint32_t n = e->kernel->nparams;
     for (uint32_t i = 0; i < n; i++) {
         LLVMValueRef at = LLVMConstInt(i64, i, false);
         at = LLVMBuildInBoundsGEP2(e->b, ptr, LLVMGetParam(fn, 0), &at, 1, "");
         all[i] = LLVMBuildLoad2(e->b, ptr, at, "");
     }
-    for (uint32_t i = 0; i < 3; i++) all[n + i] = LLVMGetParam(fn, i + 1);
-    LLVMBuildCall2(e->b, body_type, e->fn, all, n + 3, "");
+    for (uint32_t i = 0; i < 4; i++) all[n + i] = LLVMGetParam(fn, i + 1);
+    LLVMBuildCall2(e->b, body_type, e->fn, all, n + 4, "");
     LLVMBuildRetVoid(e->b);
 }
 

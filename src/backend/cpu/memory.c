@@ -88,11 +88,7 @@ static LLVMValueRef load(const cpu_emit *e, const place *p)
 
 an_status cpu_emit_load(cpu_emit *e, an_uop u)
 {
-    const an_uop index = an_uop_src(e->g, u, 1);
     const place p = place_of(e, u, 2);
-    const an_uop first = an_uop_op(e->g, index) == AN_OP_RAMP ? an_uop_src(e->g, index, 0) : index;
-    const an_status st = p.scattered ? AN_OK : cpu_ask_ahead(e, an_uop_src(e->g, u, 0), first, p.at);
-    if (st) return st;
     return cpu_set_value(e, u, cpu_from_bits(e, p.dtype, load(e, &p))) ? AN_OK : AN_ERR_NOMEM;
 }
 

@@ -103,9 +103,10 @@ static uint32_t take_machine(cpu_compiler *c)
 }
 
 /* A cpu_entry. */
-static void run_part(void *const *params, const int64_t *vars, int64_t part, int64_t nparts)
+static void run_part(void *const *params, const int64_t *vars, int64_t part, int64_t nparts, void *scratch)
 {
     (void)vars;
+    (void)scratch;
     const work *w = params[0];
     const uint32_t m = take_machine(w->compiler);
     for (size_t i = (size_t)part; i < w->njobs; i += (size_t)nparts) run_job(&w->jobs[i], w->compiler->machines[m]);
@@ -151,7 +152,7 @@ an_status cpu_compile_objects(cpu_compiler *c, const an_kernel *const *kernels, 
         if (c->pool && n > 1 && c->nmachines > 1)
             cpu_pool_run(c->pool, run_part, params, NULL, (uint32_t)(n < CPU_PARTS_MAX ? n : CPU_PARTS_MAX), true);
         else
-            run_part(params, NULL, 0, 1);
+            run_part(params, NULL, 0, 1, NULL);
     }
     for (size_t i = 0; i < n; i++) {
         if (jobs[i].module) LLVMDisposeModule(jobs[i].module);

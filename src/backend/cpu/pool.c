@@ -10,13 +10,14 @@
  *
  * State outside a context: none. Threads touch no allocator. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* syscall */
+#define _GNU_SOURCE /* syscall, madvise */
 #endif
 #include "backend/cpu/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <time.h>
 #ifdef __linux__
 #include <linux/futex.h>
@@ -24,7 +25,7 @@
 #include <unistd.h>
 #endif
 
-enum { HELPERS_MAX = 255, SPIN_NS = 50000, CACHE_LINE = 64 };
+enum { HELPERS_MAX = 255, SPIN_NS = 50000, CACHE_LINE = 64, PAGE = 2 << 20 };
 
 /* A word to sleep on until it changes. */
 typedef struct bell {
@@ -35,11 +36,21 @@ typedef struct bell {
 #endif
 } bell;
 
+/* A helper's own. */
+typedef struct helper {
+    struct cpu_pool *pool;
+    pthread_t thread;
+    unsigned char *scratch;
+} helper;
+
 struct cpu_pool {
     an_ctx *ctx;
+    void *block; /* of scratch, the caller's first */
+    size_t block_nbytes;
+    unsigned char *scratch; /* aligned, within block */
     int nwanted, nhelpers; /* helpers: threads besides the caller's */
     bool started;
-    pthread_t helpers[HELPERS_MAX];
+    helper helpers[HELPERS_MAX];
     char apart[CACHE_LINE]; /* from what other threads write */
     _Atomic uint64_t ticket; /* run << 32 | parts << 16 | next part */
     _Atomic(cpu_entry) entry;
@@ -134,7 +145,7 @@ static void relax(void)
 }
 
 /* Takes parts of that run until none is left. What is read before a part is taken belongs to that run, or taking fails. */
-static void take_parts(cpu_pool *p, uint32_t run)
+static void take_parts(cpu_pool *p, uint32_t run, void *scratch)
 {
     for (;;) {
         uint64_t t = atomic_load_explicit(&p->ticket, memory_order_acquire);
@@ -144,7 +155,7 @@ static void take_parts(cpu_pool *p, uint32_t run)
         void *const *params = atomic_load_explicit(&p->params, memory_order_relaxed);
         const int64_t *vars = atomic_load_explicit(&p->vars, memory_order_relaxed);
         if (!atomic_compare_exchange_strong_explicit(&p->ticket, &t, t + 1, memory_order_acq_rel, memory_order_relaxed)) continue;
-        entry(params, vars, next, nparts);
+        entry(params, vars, next, nparts, scratch);
         (void)atomic_fetch_add(&p->ended.word, 1);
         if (atomic_load(&p->is_awaited)) bell_ring(&p->ended, 1);
     }
@@ -208,13 +219,14 @@ static void wait_for_run(cpu_pool *p, uint32_t seen)
 
 static void *help(void *data)
 {
-    cpu_pool *p = data;
+    const helper *h = data;
+    cpu_pool *p = h->pool;
     uint32_t seen = 0;
     for (;;) {
         wait_for_run(p, seen);
         if (atomic_load(&p->quit)) return NULL;
         seen = run_of(atomic_load(&p->ticket));
-        take_parts(p, seen);
+        take_parts(p, seen, h->scratch);
     }
 }
 
@@ -222,14 +234,18 @@ static void *help(void *data)
 static void start(cpu_pool *p)
 {
     p->started = true;
-    while (p->nhelpers < p->nwanted && pthread_create(&p->helpers[p->nhelpers], NULL, help, p) == 0) p->nhelpers++;
+    for (; p->nhelpers < p->nwanted; p->nhelpers++) {
+        helper *h = &p->helpers[p->nhelpers];
+        *h = (helper){.pool = p, .scratch = p->scratch + (size_t)(p->nhelpers + 1) * CPU_SCRATCH_NBYTES};
+        if (pthread_create(&h->thread, NULL, help, h) != 0) return;
+    }
 }
 
 void cpu_pool_run(cpu_pool *p, cpu_entry entry, void *const *params, const int64_t *vars, uint32_t nparts, bool wake)
 {
-    if (!p->started && wake) start(p);
+    if (!p->started && wake && nparts > 1) start(p);
     if (p->nhelpers == 0 || nparts < 2) {
-        entry(params, vars, 0, 1);
+        entry(params, vars, 0, 1, p->scratch);
         return;
     }
     const uint32_t run = run_of(atomic_load_explicit(&p->ticket, memory_order_relaxed)) + 1;
@@ -239,11 +255,26 @@ void cpu_pool_run(cpu_pool *p, cpu_entry entry, void *const *params, const int64
     atomic_store_explicit(&p->ended.word, 0, memory_order_relaxed);
     atomic_store(&p->ticket, (uint64_t)run << 32 | (uint64_t)nparts << 16);
     if (wake) wake_one(p);
-    take_parts(p, run);
+    take_parts(p, run, p->scratch);
     if (watch(p, has_ended, nparts)) return;
     atomic_store(&p->is_awaited, true);
     for (uint32_t n = atomic_load(&p->ended.word); n < nparts; n = atomic_load(&p->ended.word)) bell_wait(&p->ended, n);
     atomic_store(&p->is_awaited, false);
+}
+
+/* Untouched until it is used. */
+static bool take_scratch(cpu_pool *p)
+{
+    const size_t nbytes = (size_t)(p->nwanted + 1) * CPU_SCRATCH_NBYTES, whole = (nbytes + PAGE - 1) / PAGE * PAGE;
+    p->block_nbytes = whole + PAGE;
+    p->block = an_mem_alloc(p->ctx, p->block_nbytes);
+    if (!p->block) return false;
+    const size_t past = (uintptr_t)p->block % PAGE;
+    p->scratch = (unsigned char *)p->block + (past ? PAGE - past : 0);
+#ifdef MADV_HUGEPAGE
+    (void)madvise(p->scratch, whole, MADV_HUGEPAGE); /* a no is no harm */
+#endif
+    return true;
 }
 
 an_status cpu_pool_create(an_ctx *ctx, int threads, cpu_pool **out)
@@ -252,6 +283,10 @@ an_status cpu_pool_create(an_ctx *ctx, int threads, cpu_pool **out)
     if (!p) return AN_ERR_NOMEM;
     p->ctx = ctx;
     p->nwanted = threads < 1 ? 0 : threads > HELPERS_MAX ? HELPERS_MAX : threads - 1;
+    if (!take_scratch(p)) {
+        an_mem_free(ctx, p, sizeof *p);
+        return AN_ERR_NOMEM;
+    }
     if (bell_init(&p->ended)) {
         if (bell_init(&p->wake)) {
             *out = p;
@@ -259,6 +294,7 @@ an_status cpu_pool_create(an_ctx *ctx, int threads, cpu_pool **out)
         }
         bell_fini(&p->ended);
     }
+    an_mem_free(ctx, p->block, p->block_nbytes);
     an_mem_free(ctx, p, sizeof *p);
     return an_fail(ctx, AN_ERR_DEVICE, "cpu: the system has no lock to give");
 }
@@ -269,8 +305,9 @@ void cpu_pool_destroy(cpu_pool *p)
     atomic_store(&p->quit, true);
     (void)atomic_fetch_add(&p->wake.word, 1);
     bell_ring(&p->wake, HELPERS_MAX);
-    for (int i = 0; i < p->nhelpers; i++) (void)pthread_join(p->helpers[i], NULL);
+    for (int i = 0; i < p->nhelpers; i++) (void)pthread_join(p->helpers[i].thread, NULL);
     bell_fini(&p->wake);
     bell_fini(&p->ended);
+    an_mem_free(p->ctx, p->block, p->block_nbytes);
     an_mem_free(p->ctx, p, sizeof *p);
 }

@@ -216,6 +216,7 @@ static an_status open_handle(gpu_device *d)
                              .max_local_nbytes = d->limits.workgroup_nbytes,
                              .max_buffers = d->limits.storage_buffers,
                              .max_binding_nbytes = d->limits.storage_binding_nbytes,
+                             .names_subgroups = d->host.lib.dialect.names_subgroups,
                              .has_f16 = d->adapter.features >> GPU_F16 & 1,
                              .read_write_all = true};
     if (d->adapter.features >> GPU_SUBGROUPS & 1 && d->adapter.subgroup_min == d->adapter.subgroup_max)
@@ -247,6 +248,43 @@ static an_status probe_fma(gpu_device *d)
     return st;
 }
 
+/* Whether the threads of each subgroup are neighbours, and exchange values: of 256 threads, each its place and the next one's number. */
+static an_status probe_subgroups(gpu_device *d)
+{
+    enum { THREADS = 256 };
+    static const char body[] = "@group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;\n"
+                               "@compute @workgroup_size(256) fn main(@builtin(local_invocation_index) lid: u32, @builtin(subgroup_invocation_id) at: u32) {\n"
+                               "  x[lid] = vec2<u32>(at, subgroupShuffleXor(lid, 1u)); }\n";
+    gpu_program p = {.base = {(an_device *)d}, .wgsl = {.nbindings = 1, .ngroups_code = 1, .groups = {{.op = AN_OP_CONST, .value = 1}}}};
+    char name[] = "the check of subgroups", text[sizeof body + 32];
+    uint32_t out[2 * THREADS] = {0};
+    an_buffer *b = NULL;
+    const uint32_t n = d->caps.subgroup_nlanes;
+    if (n < 2 || d->caps.max_invocations < THREADS) {
+        d->caps.subgroup_nlanes = 0;
+        return AN_OK;
+    }
+    p.name = name;
+    (void)snprintf(text, sizeof text, "%s%s", d->caps.names_subgroups ? "enable subgroups;\n" : "", body);
+    an_status st = gpu_pipeline_get(d, name, text, &p.pipeline);
+    if (st && an_ctx_status(d->base.ctx) == AN_ERR_DEVICE && !d->is_lost) { /* it does not know them after all */
+        an_ctx_clear_error(d->base.ctx);
+        d->caps.subgroup_nlanes = 0;
+        return AN_OK;
+    }
+    if (st) return an_ctx_status(d->base.ctx);
+    st = gpu_buffer_create((an_device *)d, sizeof out, &b);
+    if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
+    if (!st) st = gpu_read(b, 0, out, sizeof out);
+    for (uint32_t i = 0; i < THREADS && !st; i++)
+        if (out[2 * i] != i % n || out[2 * i + 1] != (i ^ 1)) d->caps.subgroup_nlanes = 0;
+    gpu_groups_drop(&p, 0);
+    an_vec_fini(d->base.ctx, &p.groups);
+    gpu_pipeline_release(d, p.pipeline);
+    gpu_buffer_destroy(b);
+    return st;
+}
+
 /* Everything that decides what is made of a kernel. */
 static uint64_t key_of(const gpu_device *d)
 {
@@ -257,6 +295,15 @@ static uint64_t key_of(const gpu_device *d)
                                c->max_local_nbytes, c->max_buffers,    c->max_binding_nbytes, c->subgroup_nlanes, c->has_f16,
                                c->read_write_all,   c->inexact_fma,    c->exact_div,        d->unchecked};
     return an_hash_bytes(h, fields, sizeof fields);
+}
+
+/* And everything that decides how fast that is. */
+static uint64_t identity_of(const gpu_device *d)
+{
+    const char *const texts[] = {d->adapter.name, d->adapter.driver, d->adapter.vendor};
+    uint64_t h = key_of(d);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) h = an_hash_bytes(h, texts[i], strlen(texts[i]));
+    return h;
 }
 
 static an_status make_common(gpu_device *d)
@@ -284,6 +331,7 @@ static an_status open_adapter(an_ctx *ctx, gpu_host *host, const gpu_adapter *ad
     an_status st = d->has_lock ? open_handle(d) : an_fail(ctx, AN_ERR_DEVICE, "webgpu: no lock can be made");
     if (!st) st = make_common(d);
     if (!st) st = probe_fma(d);
+    if (!st) st = probe_subgroups(d);
     if (st) {
         device_close((an_device *)d);
         return st;
@@ -296,17 +344,20 @@ static an_status open_adapter(an_ctx *ctx, gpu_host *host, const gpu_adapter *ad
     d->base.gpu_units = software ? 4 : 128;
     d->base.gpu_small_code = software || d->caps.inexact_fma;
     d->base.key = key_of(d);
+    d->base.identity = identity_of(d);
+    d->base.no_fork = true;
     d->base.max_buffers = d->caps.max_buffers;
     *out = (an_device *)d;
     return AN_OK;
 }
 
-/* Opens the adapter that is wanted, if this library has it. *found: how many it has; 0 and no failure: none. */
-static an_status try_library(an_ctx *ctx, const gpu_library *lib, const char *choice, size_t *found, an_device **out)
+/* Opens the adapter that is wanted, if this library has it. timeout_s: 0: what is usual. *found: how many it has; 0 and no failure: none. */
+static an_status try_library(an_ctx *ctx, const gpu_library *lib, const char *choice, double timeout_s, size_t *found, an_device **out)
 {
     gpu_host host;
     gpu_adapter list[AN_WEBGPU_ADAPTERS_MAX] = {{0}};
     an_status st = gpu_host_init(ctx, lib, &host);
+    if (timeout_s > 0) host.timeout_s = timeout_s;
     *found = 0;
     if (!st) st = gpu_adapters_list(&host, list, found);
     const size_t at = st ? 0 : gpu_adapter_choose(list, *found, choice);
@@ -334,7 +385,7 @@ static an_status device_open(an_ctx *ctx, const an_device_desc *desc, an_device 
         size_t found = 0;
         if (!gpu_library_open(paths[i], &lib, why)) continue;
         nlibraries++;
-        const an_status st = try_library(ctx, &lib, choice, &found, out);
+        const an_status st = try_library(ctx, &lib, choice, desc ? desc->timeout_s : 0, &found, out);
         if (st) return st;
         nadapters += found;
     }

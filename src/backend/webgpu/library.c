@@ -71,6 +71,7 @@ static void know_dialect(gpu_library *lib)
     gpu_dialect *d = &lib->dialect;
     *d = (gpu_dialect){.name = native ? "wgpu-native" : "Dawn",
                        .takes_toggles = !native,
+                       .names_subgroups = !native,
                        .enumerates = native,
                        .async_pipelines = !native,
                        .has_ticks = native && lib->api.QueueGetTimestampPeriod};
@@ -142,16 +143,22 @@ double gpu_clock(void)
 }
 
 /* ANNEAL_WEBGPU_TIMEOUT in seconds, else two minutes: software adapters are slow, and a hung GPU is to be noticed. */
-static double default_timeout(void)
+static an_status default_timeout(an_ctx *ctx, double *out)
 {
     const char *text = getenv("ANNEAL_WEBGPU_TIMEOUT");
-    const double s = text ? strtod(text, NULL) : 0;
-    return s > 0 && s < 1e6 ? s : 120;
+    char *end = NULL;
+    *out = 120;
+    if (!text || !*text) return AN_OK;
+    *out = strtod(text, &end);
+    if (!*end && *out > 0 && *out < 1e6) return AN_OK;
+    return an_fail(ctx, AN_ERR_ARG, "ANNEAL_WEBGPU_TIMEOUT is '%.40s' in the environment; it takes seconds, more than 0 and less than a million", text);
 }
 
 an_status gpu_host_init(an_ctx *ctx, const gpu_library *lib, gpu_host *out)
 {
-    *out = (gpu_host){.ctx = ctx, .lib = *lib, .timeout_s = default_timeout()};
+    *out = (gpu_host){.ctx = ctx, .lib = *lib};
+    const an_status st = default_timeout(ctx, &out->timeout_s);
+    if (st) return st;
     /* OpenGL is left out: it lacks what kernels need, and drivers print when they are asked for it. */
     wg_native_instance native = {.chain = {NULL, WG_TYPE_NATIVE_INSTANCE},
                                  .backends = WG_NATIVE_VULKAN | WG_NATIVE_METAL | WG_NATIVE_DX12,

@@ -20,6 +20,7 @@ typedef struct gpu_dialect {
     bool takes_toggles;                 /* Dawn's, and its cache of blobs */
     bool enumerates;                    /* InstanceEnumerateAdapters */
     bool async_pipelines;               /* else made by threads of ours */
+    bool names_subgroups;               /* shaders say `enable subgroups;` */
     bool has_ticks;                     /* timestamps in ticks of QueueGetTimestampPeriod, not ns */
 } gpu_dialect;
 

@@ -312,6 +312,62 @@ static bool join_lanes(wgsl_emit *e, an_uop acc, an_op op)
     return true;
 }
 
+/* May subgroups join all threads of a workgroup? Threads of a subgroup lie side by side (device.c checks it). */
+static bool joins_by_subgroups(const wgsl_emit *e, an_dtype dtype)
+{
+    const uint32_t n = e->caps->subgroup_nlanes;
+    const wgsl_class class = wgsl_class_of(dtype);
+    if (class != WGSL_F32 && class != WGSL_I32 && class != WGSL_U32) return false;
+    return n > 1 && e->lanes == e->nthreads && e->nthreads % n == 0 && (e->nthreads & (e->nthreads - 1)) == 0;
+}
+
+/* x of so many neighbours onto all of them, by an exchange with ever nearer ones. */
+static bool exchange(wgsl_emit *e, an_uop set, const char *x, uint32_t n)
+{
+    char y[WGSL_OPERAND_MAX + 32], expr[256];
+    for (uint32_t h = n / 2; h > 0; h /= 2) {
+        (void)snprintf(y, sizeof y, "subgroupShuffleXor(%s, %uu)", x, h);
+        const uint32_t t = e->ntemps++;
+        wgsl_line(e, "let t%u = %s;", t, y);
+        (void)snprintf(y, sizeof y, "t%u", t);
+        if (!wgsl_binary(e, joining(e, set), an_uop_dtype(e->g, set), x, y, expr, sizeof expr)) return false;
+        wgsl_line(e, "%s = %s;", x, expr);
+    }
+    return true;
+}
+
+/* Those in memory t by halves, from h further on each, until the next half would be `last`. */
+static bool halve(wgsl_emit *e, an_uop set, uint32_t t, uint32_t h, uint32_t last)
+{
+    char a[64], b[64], expr[256];
+    wgsl_line(e, "for (var h = %uu; h > %uu; h >>= 1u) {", h, last);
+    (void)snprintf(a, sizeof a, "j%u[lid]", t);
+    (void)snprintf(b, sizeof b, "j%u[lid + h]", t);
+    if (!wgsl_binary(e, joining(e, set), an_uop_dtype(e->g, set), a, b, expr, sizeof expr)) return false;
+    wgsl_line(e, "  if (lid < h) { %s = %s; }", a, expr);
+    wgsl_line(e, "  workgroupBarrier();");
+    wgsl_line(e, "}");
+    return true;
+}
+
+/* One value x of each thread, through memory t: those of each subgroup, then those that the subgroups have. */
+static bool join_subgroups(wgsl_emit *e, an_uop set, const char *x, uint32_t t)
+{
+    const uint32_t n = e->caps->subgroup_nlanes, subgroups = e->nthreads / n;
+    e->out->uses_subgroups = true;
+    if (!exchange(e, set, x, n)) return false;
+    if (subgroups > 1) {
+        wgsl_line(e, "if (lid %% %uu == 0u) { j%u[lid / %uu] = %s; }", n, t, n, x);
+        wgsl_line(e, "workgroupBarrier();");
+        if (subgroups > n && !halve(e, set, t, subgroups / 2, n / 2)) return false;
+        wgsl_line(e, "%s = j%u[lid %% %uu];", x, t, subgroups < n ? subgroups : n);
+        wgsl_line(e, "workgroupBarrier();");
+        if (!exchange(e, set, x, subgroups < n ? subgroups : n)) return false;
+    }
+    wgsl_line(e, "%s = subgroupBroadcastFirst(%s);", x, x); /* of 0 and -0 the same for all */
+    return true;
+}
+
 /* acc of all threads of a row of lanes, by halves. */
 static an_status join_threads(wgsl_emit *e, an_uop set)
 {
@@ -319,7 +375,7 @@ static an_status join_threads(wgsl_emit *e, an_uop set)
     const an_dtype dtype = an_uop_dtype(e->g, acc);
     uint32_t lanes = an_uop_lanes(e->g, acc);
     const char *type = wgsl_type_name(dtype);
-    char x[WGSL_OPERAND_MAX], a[64], b[64], expr[256];
+    char x[WGSL_OPERAND_MAX];
     const wgsl_class class = wgsl_class_of(dtype);
     const uint32_t nbytes = class == WGSL_I64 || class == WGSL_U64 ? 8 : 4;
     if (lanes > 1 && goes_to_hreduce(e, acc, joining(e, set)) && join_lanes(e, acc, joining(e, set))) lanes = 1;
@@ -331,17 +387,14 @@ static an_status join_threads(wgsl_emit *e, an_uop set)
     }
     for (uint32_t l = 0; l < lanes; l++) {
         wgsl_operand(e, acc, l, x);
+        if (joins_by_subgroups(e, dtype)) {
+            if (!join_subgroups(e, set, x, t)) return wgsl_unsupported(e, acc, "no shader joins threads by this op");
+            continue;
+        }
         wgsl_line(e, "j%u[lid] = %s;", t, x);
         wgsl_line(e, "workgroupBarrier();");
         const uint32_t rows = e->nthreads / e->lanes; /* threads of one lane number lie side by side */
-        wgsl_line(e, "for (var h = %uu; h > %uu; h >>= 1u) {", e->nthreads / 2, rows / 2);
-        (void)snprintf(a, sizeof a, "j%u[lid]", t);
-        (void)snprintf(b, sizeof b, "j%u[lid + h]", t);
-        if (!wgsl_binary(e, joining(e, set), dtype, a, b, expr, sizeof expr))
-            return wgsl_unsupported(e, acc, "no shader joins threads by this op");
-        wgsl_line(e, "  if (lid < h) { %s = %s; }", a, expr);
-        wgsl_line(e, "  workgroupBarrier();");
-        wgsl_line(e, "}");
+        if (!halve(e, set, t, e->nthreads / 2, rows / 2)) return wgsl_unsupported(e, acc, "no shader joins threads by this op");
         wgsl_line(e, e->lanes == e->nthreads ? "%s = j%u[0];" : "%s = j%u[row];", x, t);
         wgsl_line(e, "workgroupBarrier();");
     }

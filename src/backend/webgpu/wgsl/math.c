@@ -81,9 +81,10 @@ const wgsl_function wgsl_fma_built_in[] = {
 };
 
 /* Where division and square root are rounded as IEEE 754 says. */
+/* Kept from what is done with them: Mesa takes sqrt(x) * sqrt(x) for x, and 1 / sqrt(x) for an estimate of 12 bits. */
 const wgsl_function wgsl_division_built_in[] = {
-    {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return x / y; }\n"},
-    {"an_sqrt", "fn an_sqrt(x: f32) -> f32 { return sqrt(x); }\n"},
+    {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return an_keep(x / y); }\n"},
+    {"an_sqrt", "fn an_sqrt(x: f32) -> f32 { return an_keep(sqrt(x)); }\n"},
     {NULL, NULL},
 };
 
@@ -169,21 +170,26 @@ const wgsl_function wgsl_math[] = {
      "  return an_pack(0u, (p.y - select(0, 1, odd)) / 2, m | select(0u, 2u, r > t * 1.1920928955078125e-7f) | select(0u, 1u, r != 0.0f));\n"
      "}\n"},
     /* 2^n 2^f, |f| <= 1/2 */
-    {"an_exp2",
-     "fn an_exp2(x: f32) -> f32 {\n"
-     "  if (an_is_nan(x)) { return x; }\n"
-     "  let t = clamp(x, -160.0f, 130.0f);\n"
-     "  let n = round(t);\n"
-     "  let f = t - n;\n"
+    {"an_exp2_part", /* 2^f, |f| <= 1/2 */
+     "fn an_exp2_part(f: f32) -> f32 {\n"
      "  var p = 0.00015329264f;\n"
      "  p = fma(p, f, 0.00133909693f);\n"
      "  p = fma(p, f, 0.00961849932f);\n"
      "  p = fma(p, f, 0.0555035956f);\n"
      "  p = fma(p, f, 0.240226477f);\n"
      "  p = an_near(p, f, 0.693147182f);\n"
-     "  p = an_near(p, f, 1.0f);\n"
-     "  let b = bitcast<u32>(p);\n"
-     "  if (abs(t) < 125.0f) { return bitcast<f32>(u32(i32(b) + (i32(n) << 23u))); }\n"
+     "  return an_near(p, f, 1.0f);\n"
+     "}\n"},
+    {"an_exp2",
+     "fn an_exp2(x: f32) -> f32 {\n"
+     "  if ((bitcast<u32>(x) & 0x7fffffffu) < 0x42fa0000u) {\n" /* 125 */
+     "    let n = round(x);\n"
+     "    return bitcast<f32>(bitcast<i32>(an_exp2_part(x - n)) + (i32(n) << 23u));\n"
+     "  }\n"
+     "  if (an_is_nan(x)) { return x; }\n"
+     "  let t = clamp(x, -160.0f, 130.0f);\n"
+     "  let n = round(t);\n"
+     "  let b = bitcast<u32>(an_exp2_part(t - n));\n"
      "  return an_pack(0u, i32(n) + i32(b >> 23u) - 127, ((b & 0x7fffffu) | 0x800000u) << 2u);\n"
      "}\n"},
     /* 2^n m, sqrt(1/2) <= m < sqrt(2): n + f log2(e) + f^2 Q(f), the small parts first */
@@ -221,7 +227,7 @@ const wgsl_function wgsl_math[] = {
      "    if ((b & 0x7fffffffu) == 0u) { return x; }\n"
      "    let s = an_split(b);\n"
      "    let m = bitcast<f32>((u32(s.x) & 0x7fffffu) | 0x3f800000u);\n"
-     "    let r = bitcast<u32>(m + m * 0.128379166f);\n"
+     "    let r = bitcast<u32>(fma(m, 0.128379166f, m));\n"
      "    return an_pack(b & 0x80000000u, s.y + i32(r >> 23u) - 127, ((r & 0x7fffffu) | 0x800000u) << 2u);\n"
      "  }\n"
      "  if (t < 1.0f) {\n"

@@ -143,7 +143,7 @@ static void put_entry(wgsl_emit *e, an_str *text)
     an_str_put(text, "fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nwg: vec3<u32>,\n"
                      "        @builtin(local_invocation_index) lid: u32) {\n"
                      "  let group = wg.x + nwg.x * (wg.y + nwg.y * wg.z);\n");
-    if (e->uses_zero) an_str_put(text, "  an_zero = nwg.x >> 16u;\n"); /* a dispatch has at most 65535 a dimension */
+    if (e->uses_zero) an_str_put(text, "  an_zero = u32(wg.x >= nwg.x);\n"); /* a bound of nwg.x alone is known to compilers */
     if (!e->by_group) an_str_printf(text, "  let tid = group * %uu + lid;\n", e->nthreads);
     if (e->lanes > 1 && e->lanes != e->nthreads)
         an_str_printf(text, "  let lane = lid / %uu;\n  let row = lid %% %uu;\n", e->nthreads / e->lanes, e->nthreads / e->lanes);
@@ -155,7 +155,7 @@ static void assemble(wgsl_emit *e, an_str *text)
 {
     const an_wgsl *w = e->out;
     if (w->uses_f16) an_str_put(text, "enable f16;\n");
-    if (w->uses_subgroups) an_str_put(text, "enable subgroups;\n");
+    if (w->uses_subgroups && e->caps->names_subgroups) an_str_put(text, "enable subgroups;\n");
     wgsl_declare_memory(e, text);
     if (w->nvars) {
         an_str_put(text, "struct an_vars {");

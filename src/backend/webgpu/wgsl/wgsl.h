@@ -28,7 +28,8 @@ typedef struct an_wgsl_caps {
     uint32_t max_local_nbytes;  /* workgroup memory */
     uint32_t max_buffers;       /* storage buffers of one shader */
     uint64_t max_binding_nbytes;
-    uint32_t subgroup_nlanes;   /* of every subgroup, where all are of one size and the feature is there; else 0 */
+    uint32_t subgroup_nlanes;   /* of every subgroup, where all are of one size, of threads side by side, and the feature is there; else 0 */
+    bool names_subgroups;       /* a shader that uses subgroups must say so first; where not, it must not */
     bool has_f16;               /* shader-f16 */
     bool read_write_all;        /* declare every storage buffer read_write: parts of one buffer may then be bound side by side */
     bool inexact_fma;           /* fma() rounds twice here (software adapters do that): emulate it */
