@@ -445,22 +445,20 @@ static an_status plan_product(const chooser *c, factors *p, side *i, side *j, bo
     return st;
 }
 
-/* The loops that are left around the tiles as one, in which the next tile can always be loaded while one is computed: `first`, a cut of
- * the range that is staged, outermost, so that the others walk what is near. */
-static an_status join_outer(chooser *c, uint32_t first)
+/* The loops that are left around the tiles as one, in which the next tile can always be loaded while one is computed. */
+static an_status join_outer(chooser *c)
 {
     const an_uop reduce = lone_reduce(c);
     uint32_t ids[AN_RANK_MAX], n = 0;
     int64_t all = 1;
-    for (int others = 0; others < 2; others++)
-        for (size_t r = 0; r < c->d.ranges.len; r++) {
-            bool bound = false;
-            for (uint32_t s = 1; s < an_uop_nsrc(c->g, reduce); s++) bound = bound || an_dag_range_at(&c->d, an_uop_src(c->g, reduce, s)) == r;
-            if (!bound || kind_at(c, r) != AN_RANGE_REDUCE || (id_at(c, r) == first) == others) continue;
-            if (bound_at(c, r) < 1 || all > INT32_MAX / bound_at(c, r) || n == AN_RANK_MAX) return AN_OK;
-            all *= bound_at(c, r);
-            ids[n++] = id_at(c, r);
-        }
+    for (size_t r = 0; r < c->d.ranges.len; r++) {
+        bool bound = false;
+        for (uint32_t s = 1; s < an_uop_nsrc(c->g, reduce); s++) bound = bound || an_dag_range_at(&c->d, an_uop_src(c->g, reduce, s)) == r;
+        if (!bound || kind_at(c, r) != AN_RANGE_REDUCE) continue;
+        if (bound_at(c, r) < 1 || all > INT32_MAX / bound_at(c, r) || n == AN_RANK_MAX) return AN_OK;
+        all *= bound_at(c, r);
+        ids[n++] = id_at(c, r);
+    }
     an_status st = AN_OK;
     bool ok = true;
     for (uint32_t k = 1; k < n && ok && !st; k++) st = apply(c, AN_OPT_JOIN, ids[0], ids[k], NULL, &ok);
@@ -505,7 +503,7 @@ static an_status tile_product(chooser *c, bool *done)
     if (!st && ok && !c->opts->gpu.small_code) {
         st = apply(c, AN_OPT_UNROLL, inner, p.step, &written, &ok);
         inner = written;
-        if (!st && ok) st = join_outer(c, id_k);
+        if (!st && ok) st = join_outer(c);
     }
     if (!st && ok) st = apply(c, AN_OPT_TILE, inner, c->opts->gpu.local_nbytes, NULL, &ok);
     if (st || !ok) return st;

@@ -244,6 +244,7 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
             if (t->gpu_threads > 0 && iterations(t, r) < (double)native * t->gpu_threads) continue; /* a thread for each hides more */
             const bool wide = t->gpu_threads > 0 ? false : kind == AN_RANGE_REDUCE ? !may_tile(t, range) && !is_dear_in(t, r) : wants_width(t, r);
             const int64_t lanes = choose_lanes(n, native, !wide ? 1 : kind == AN_RANGE_LOOP && is_light(t) ? 2 * WIDE : WIDE);
+            if (t->gpu_threads > 0 && n % lanes && !an_uop_is_none(an_tune_dominant(t))) continue; /* the rest would be one thread's */
             /* A body like that of a random number is worth lanes, and one tail, but not tails of tails. */
             if (n % lanes && n < native && t->d.order.len > TAILS_MAX) continue;
             const char *why = NULL;

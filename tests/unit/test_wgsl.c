@@ -150,6 +150,32 @@ static void convolutions_are_products_in_tiles(an_test *t)
         }
 }
 
+/* Elements that a store of the kernel writes at once. */
+static uint32_t lanes_of(an_test *t, an_graph *g, const kernel *k)
+{
+    an_uop_vec list = {0};
+    uint32_t most = 0;
+    const an_codegen_opts opts = gpu_opts(false);
+    CHECK_OK(t, an_codegen(g, k->sink, &opts, NULL, &list));
+    for (size_t i = 0; i < list.len; i++)
+        if (an_uop_op(g, list.data[i]) == AN_OP_STORE && an_uop_lanes(g, an_uop_src(g, list.data[i], 2)) > most) most = an_uop_lanes(g, an_uop_src(g, list.data[i], 2));
+    an_vec_fini(t->ctx, &list);
+    return most;
+}
+
+/* Sums down short columns: lanes only where all threads still have some, and no rest that one thread would be left with. */
+static void lanes_leave_threads_their_work(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel few = kernel_reduce(g, AN_OP_ADD, AN_F32, 64, 7, true), many = kernel_reduce(g, AN_OP_ADD, AN_F32, 4096, 7, true),
+                 odd = kernel_reduce(g, AN_OP_ADD, AN_F32, 4097, 7, true);
+    CHECK_EQ(t, lanes_of(t, g, &few), 1);
+    CHECK_EQ(t, lanes_of(t, g, &many), 4);
+    CHECK_EQ(t, lanes_of(t, g, &odd), 1);
+    CHECK_EQ(t, count_kind(t, g, &odd, gpu_opts(false), AN_RANGE_GLOBAL), 1);
+    check_same(t, g, "columns of 7", odd);
+}
+
 /* exp2(a) is computed once for each element of a tile, not by every thread that reads it. */
 static void tiles_hold_what_is_computed(an_test *t)
 {
@@ -327,7 +353,7 @@ static void dispatches_stay_within_each_dimension(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(other_ways_agree_with_their_plain_form), AN_CASE(rows_and_elements_agree_with_their_plain_form),
-             AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed),
+             AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed), AN_CASE(lanes_leave_threads_their_work),
              AN_CASE(products_in_place_have_tiles_that_do_not_overlap), AN_CASE(short_ranges_are_joined),
              AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(shaders_are_as_they_were), AN_CASE(what_a_device_cannot_do_is_said),
              AN_CASE(a_loop_around_workgroups_leaves_them_theirs), AN_CASE(dispatches_stay_within_each_dimension))
