@@ -5,6 +5,7 @@
 
 #include <anneal/device.h>
 #include <anneal/plan.h>
+#include <anneal/profile.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 typedef struct bench_args {
     const char *name, *device, *layout, *against, *dtype;
     uint64_t size, m, n, k, b, repeats;
-    bool json, no_check;
+    bool json, no_check, kernels;
 } bench_args;
 
 enum { REPEATS_MAX = 101 };
@@ -156,6 +157,23 @@ static int against_blas(const bench_args *a, const bench_blas *blas, const bench
     return e->code;
 }
 
+/* Seconds that the kernels of a run take one by one, by the device's own clock: the median of some. */
+static an_status measure_kernels(an_ctx *ctx, an_plan *plan, uint64_t repeats, result *r)
+{
+    double a[REPEATS_MAX];
+    an_profile *p = an_profile_start(ctx);
+    an_status st = p ? AN_OK : an_ctx_status(ctx);
+    for (uint64_t i = 0; i < repeats && !st; i++) {
+        an_profile_clear(p);
+        st = an_plan_run(plan);
+        a[i] = 0;
+        for (size_t k = 0; k < r->kernels && !st; k++) a[i] += an_profile_get(p, k).seconds;
+    }
+    an_profile_destroy(p);
+    if (!st) r->seconds = median(a, repeats);
+    return st;
+}
+
 static int run_case(const bench_args *a, const bench_case *c, const bench_size *size, const bench_blas *blas, int threads,
                     result *r, cli_error *e)
 {
@@ -177,7 +195,8 @@ static int run_case(const bench_args *a, const bench_case *c, const bench_size *
     subject ours = {.plan = plan, .device = an_graph_device(g)};
     if (blas)
         against_blas(a, blas, size, &ours, out[0], ctx, threads, r, e);
-    else if (measure(&ours, NULL, threads, a->repeats, r) || (c->is_launch && measure_idle(&ours, a->repeats, r)))
+    else if (measure(&ours, NULL, threads, a->repeats, r) || (c->is_launch && measure_idle(&ours, a->repeats, r)) ||
+             (a->kernels && measure_kernels(ctx, plan, a->repeats, r)))
         cli_fail_ctx(e, ctx);
 done:
     an_plan_destroy(plan);
@@ -319,6 +338,7 @@ static const cli_option options[] = {
      "openblas"},
     {"dtype", CLI_CHOICE, offsetof(bench_args, dtype), "TYPE", NULL, "of inputs and outputs, where a case has a choice [f32]", 0, 0,
      "f32 f16 bf16 f8e4m3 f8e5m2"},
+    {"kernels", CLI_FLAG, offsetof(bench_args, kernels), NULL, NULL, "only what the kernels take, one by one, by the device's own clock", 0, 0, NULL},
     {"no-check", CLI_FLAG, offsetof(bench_args, no_check), NULL, NULL, "do not compare the results with the interpreter's", 0, 0, NULL},
     {"repeats", CLI_WHOLE, offsetof(bench_args, repeats), "N", "9", "samples; the median counts", 1, REPEATS_MAX, NULL},
     {"device", CLI_TEXT, offsetof(bench_args, device), "NAME", NULL, "where it runs: cpu (the default), interp", 0, 0, NULL},

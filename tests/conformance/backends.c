@@ -56,7 +56,7 @@ void conf_close(conf_devices *d)
         if (strcmp(d->backend[i]->name, "webgpu") != 0) d->backend[i]->close(d->device[i]);
 }
 
-static bool has_gpu(const conf_devices *d)
+bool conf_has_gpu(const conf_devices *d)
 {
     bool any = false;
     for (size_t i = 0; i < d->n; i++) any = any || ((const an_device_base *)d->device[i])->gpu_threads > 0;
@@ -65,12 +65,7 @@ static bool has_gpu(const conf_devices *d)
 
 uint32_t conf_lanes(const conf_devices *d, size_t nbytes)
 {
-    return has_gpu(d) ? 4 : (uint32_t)(64 / nbytes);
-}
-
-uint32_t conf_index_bits(const conf_devices *d)
-{
-    return has_gpu(d) ? 32 : 64;
+    return conf_has_gpu(d) ? 4 : (uint32_t)(64 / nbytes);
 }
 
 static size_t row_of(const conf_devices *d, size_t which)

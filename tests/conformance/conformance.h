@@ -27,8 +27,8 @@ void conf_close(conf_devices *d);
 /* Lanes of vectors of such elements. With a GPU among the devices, four: compilers of software adapters take minutes for functions
  * that are written out sixteen times. */
 uint32_t conf_lanes(const conf_devices *d, size_t nbytes);
-/* Bits of an index: a GPU counts in 32, enough for what it can hold. */
-uint32_t conf_index_bits(const conf_devices *d);
+/* Is a GPU among them? It counts in 32 bits, and its compilers, on software adapters, are slow. */
+bool conf_has_gpu(const conf_devices *d);
 /* A device may lack a dtype, and must then refuse it by a sentence with its name. */
 bool conf_has_dtype(an_test *t, const conf_devices *d, size_t which, an_dtype dtype);
 

@@ -235,7 +235,7 @@ static void check_cases(an_test *t, op_case *cases, size_t n)
     CHECK(t, n <= BATCH_MAX);
     conf_open(t, &d);
     for (size_t i = 0; i < n; i++) {
-        cases[i].index_bits = conf_index_bits(&d);
+        cases[i].index_bits = conf_has_gpu(&d) ? 32 : 64;
         cases[i].lanes = lanes_for(&d, cases[i].from, cases[i].to);
         conf_list_init(&lists[i], t);
         build(&lists[i], &cases[i]);
@@ -324,7 +324,7 @@ static void every_cast_is_the_same_everywhere(an_test *t)
         size_t n = 0;
         for (int to = AN_BOOL; to < AN_DTYPE_COUNT; to++) {
             if (from == to) continue;
-            cases[n++] = (op_case){AN_OP_CAST, (an_dtype)from, (an_dtype)to, 1, 0, 0};
+            cases[n++] = (op_case){.op = AN_OP_CAST, .from = (an_dtype)from, .to = (an_dtype)to, .nsrc = 1};
         }
         check_cases(t, cases, n);
     }
@@ -337,7 +337,7 @@ static void every_bitcast_is_the_same_everywhere(an_test *t)
         size_t n = 0;
         for (int to = AN_I8; to < AN_INDEX; to++)
             if (from != to && an_dtype_nbytes((an_dtype)from) == an_dtype_nbytes((an_dtype)to))
-                cases[n++] = (op_case){AN_OP_BITCAST, (an_dtype)from, (an_dtype)to, 1, 0, 0};
+                cases[n++] = (op_case){.op = AN_OP_BITCAST, .from = (an_dtype)from, .to = (an_dtype)to, .nsrc = 1};
         check_cases(t, cases, n);
     }
 }

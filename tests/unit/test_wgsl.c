@@ -56,6 +56,21 @@ static void products_in_tiles_agree_with_their_plain_form(an_test *t)
     check_same(t, g, "small matmul", kernel_matmul(g, AN_F32, 5, 6, 7, false, false, true));
 }
 
+/* A workgroup or thread reads nothing that another one overwrites: rows are apart, elements of a row are not. */
+static void kernels_in_place_stay_apart(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel short_rows = kernel_normalize_in_place(g, 5, 17), long_rows = kernel_normalize_in_place(g, 5, 400), own = kernel_update(g, 60);
+    const an_codegen_opts no_opt = {.no_opt = true, .gpu = {256, 32768, 16, true}};
+    CHECK_EQ(t, count_kind(t, g, &short_rows, gpu_opts(true), AN_RANGE_GLOBAL), 1);
+    CHECK_EQ(t, count_kind(t, g, &short_rows, no_opt, AN_RANGE_GLOBAL), 1);
+    CHECK_EQ(t, count_kind(t, g, &long_rows, gpu_opts(true), AN_RANGE_GLOBAL), 1);
+    CHECK_EQ(t, count_kind(t, g, &long_rows, gpu_opts(true), AN_RANGE_GROUP), 2); /* the sum and what is stored */
+    CHECK_EQ(t, count_kind(t, g, &own, gpu_opts(true), AN_RANGE_GLOBAL), 1);
+    check_same(t, g, "short rows in place", short_rows);
+    check_same(t, g, "long rows in place", long_rows);
+}
+
 /* Every other list that a search would try keeps the meaning, and some are other kernels. */
 static void other_ways_agree_with_their_plain_form(an_test *t)
 {
@@ -352,8 +367,9 @@ static void dispatches_stay_within_each_dimension(an_test *t)
     }
 }
 
-AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(other_ways_agree_with_their_plain_form), AN_CASE(rows_and_elements_agree_with_their_plain_form),
-             AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed), AN_CASE(lanes_leave_threads_their_work),
+AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(kernels_in_place_stay_apart), AN_CASE(other_ways_agree_with_their_plain_form),
+             AN_CASE(rows_and_elements_agree_with_their_plain_form), AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed),
+             AN_CASE(lanes_leave_threads_their_work),
              AN_CASE(products_in_place_have_tiles_that_do_not_overlap), AN_CASE(short_ranges_are_joined),
              AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(shaders_are_as_they_were), AN_CASE(what_a_device_cannot_do_is_said),
              AN_CASE(a_loop_around_workgroups_leaves_them_theirs), AN_CASE(dispatches_stay_within_each_dimension))

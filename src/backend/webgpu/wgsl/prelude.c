@@ -20,8 +20,24 @@ static const wgsl_function functions[] = {
     {"an_less",
      "fn an_less(x: f32, y: f32) -> bool { return an_ordered(x) < an_ordered(y) && !an_is_nan(x) && !an_is_nan(y); }\n"},
     {"an_equal", "fn an_equal(x: f32, y: f32) -> bool { return an_ordered(x) == an_ordered(y) && !an_is_nan(x) && !an_is_nan(y); }\n"},
-    {"an_max", "fn an_max(x: f32, y: f32) -> f32 { return select(select(x, y, an_ordered(x) < an_ordered(y) && !an_is_nan(x)), y, an_is_nan(y)); }\n"},
-    {"an_min", "fn an_min(x: f32, y: f32) -> f32 { return select(select(x, y, an_ordered(y) < an_ordered(x) && !an_is_nan(x)), y, an_is_nan(y)); }\n"},
+    /* As integers, two negative numbers are in the order of their magnitudes. Of -0 and 0 the first. A NaN with a sign is the greatest of
+     * all without one, one without is the greatest with one: so one comparison finds what the order does not. */
+    {"an_max",
+     "fn an_max(x: f32, y: f32) -> f32 {\n"
+     "  let a = bitcast<i32>(x); let b = bitcast<i32>(y);\n"
+     "  let u = max(bitcast<u32>(x), bitcast<u32>(y));\n"
+     "  let r = select(max(a, b), min(a, b), (a & b) < 0);\n"
+     "  let s = select(r, a, ((a ^ (-2147483647 - 1)) | b) == 0);\n"
+     "  return bitcast<f32>(select(bitcast<u32>(s), u, u > 0xff800000u));\n"
+     "}\n"},
+    {"an_min",
+     "fn an_min(x: f32, y: f32) -> f32 {\n"
+     "  let a = bitcast<i32>(x); let b = bitcast<i32>(y);\n"
+     "  let u = max(a, b);\n"
+     "  let r = select(min(a, b), u, (a & b) < 0);\n"
+     "  let s = select(r, a, (a | (b ^ (-2147483647 - 1))) == 0);\n"
+     "  return bitcast<f32>(select(s, u, u > 0x7f800000));\n"
+     "}\n"},
     {"an_trunc",
      "fn an_trunc(x: f32) -> f32 {\n"
      "  let b = bitcast<u32>(x);\n"
