@@ -458,11 +458,12 @@ static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
     const int64_t m = an_tune_bound(t, p->i), n = an_tune_bound(t, p->j), parts = parts_wanted(t);
     *l = (layout){.c = choose_tile(t, p, true), .panels = 1, .pack = true, .pack_rows = true};
     const int64_t step_nbytes = l->c.nv * p->lanes * (int64_t)p->nbytes, row_nbytes = l->c.mr * (int64_t)p->nbytes;
-    if (l->c.mr < 4 || (double)m != p->rows || k * step_nbytes <= (int64_t)t->l1_nbytes) return false;
+    if (l->c.mr < 4 || (double)m != p->rows || k * step_nbytes <= 2 * (int64_t)t->l1_nbytes) return false;
     l->pass = divisor(k, (int64_t)t->l1_nbytes * 4 / 5 / step_nbytes, STEPS_MIN);
     if (!l->pass || l->pass == k) return false;
     l->chunk = divisor(m, (int64_t)t->l2_nbytes / 2 / (row_nbytes * l->pass) * l->c.mr, CHUNK_MIN);
-    if (!l->chunk || (!p->strided && l->chunk < m)) return false;
+    const bool fits = k * WIDE * (int64_t)p->nbytes <= (int64_t)t->l2_nbytes / 2; /* a group of whole columns, beside the rows */
+    if (!l->chunk || (!p->strided && l->chunk < m && fits)) return false;
     while (m / l->chunk < parts && l->chunk >= 2 * CHUNK_MIN && l->chunk % 2 == 0) l->chunk /= 2;
     if (m / l->chunk < parts / PARTS_A_THREAD) {
         l->share = divisor(n, n / parts, 2 * l->c.nv * p->lanes);

@@ -90,5 +90,36 @@ static void rows_of_pages_are_fetched_ahead_and_short_ones_are_not(an_test *t)
     }
 }
 
+/* Is some prefetch in as many loops as that? */
+static bool asks_in(const an_graph *g, const an_uop_vec *list, int depth)
+{
+    int now = 0;
+    bool any = false;
+    for (size_t i = 0; i < list->len; i++) {
+        const an_op op = an_uop_op(g, list->data[i]);
+        now += op == AN_OP_RANGE ? 1 : op == AN_OP_END ? -1 : 0;
+        any = any || (op == AN_OP_PREFETCH && now == depth);
+    }
+    return any;
+}
+
+/* A product of few rows, in passes: columns, rows, steps of the sum. While a tile is computed the next columns to be copied are asked
+ * for; without scratch nothing is copied, and columns that are walked in long steps are asked for in the innermost loop. */
+static void the_next_copy_is_fetched_while_one_is_used(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel k = kernel_matmul(g, AN_F32, 64, 1056, 768, false, false, false);
+    const an_codegen_opts copies = {.vector_nbytes = 32, .scratch_nbytes = 1 << 20, .threads = 1}, none = {.vector_nbytes = 32, .threads = 1};
+    an_uop_vec with = {0}, without = {0};
+    CHECK_OK(t, an_codegen(g, k.sink, &copies, NULL, &with));
+    CHECK_OK(t, an_codegen(g, k.sink, &none, NULL, &without));
+    CHECK(t, asks_in(g, &with, 4)); /* passes, tiles of columns, tiles of rows, steps */
+    CHECK_EQ(t, count(g, &without, AN_OP_LOCAL), 0);
+    CHECK(t, count(g, &without, AN_OP_PREFETCH) > 0);
+    an_vec_fini(t->ctx, &with);
+    an_vec_fini(t->ctx, &without);
+}
+
 AN_TEST_MAIN(AN_CASE(what_is_dear_is_computed_once), AN_CASE(what_is_too_large_to_keep_is_computed_again),
-             AN_CASE(what_differs_is_not_taken_for_the_same), AN_CASE(rows_of_pages_are_fetched_ahead_and_short_ones_are_not))
+             AN_CASE(what_differs_is_not_taken_for_the_same), AN_CASE(rows_of_pages_are_fetched_ahead_and_short_ones_are_not),
+             AN_CASE(the_next_copy_is_fetched_while_one_is_used))
