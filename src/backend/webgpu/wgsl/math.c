@@ -81,7 +81,7 @@ const wgsl_function wgsl_fma_built_in[] = {
 };
 
 /* Where division and square root are rounded as IEEE 754 says. */
-/* Kept from what is done with them: Mesa takes sqrt(x) * sqrt(x) for x, and 1 / sqrt(x) for an estimate of 12 bits. */
+/* Kept from what is done with them: Mesa takes sqrt(x) * sqrt(x) for x. */
 const wgsl_function wgsl_division_built_in[] = {
     {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return an_keep(x / y); }\n"},
     {"an_sqrt", "fn an_sqrt(x: f32) -> f32 { return an_keep(sqrt(x)); }\n"},
