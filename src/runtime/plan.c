@@ -40,10 +40,6 @@ static an_uop import_node(void *user, an_uop u)
     import *im = user;
     an_uop value = AN_UOP_NONE;
     if (an_version_is_place(im->from, im->plan->rt, u)) return plan_buffer(im, u);
-    /* Movement of a place is that, although it was computed once: an ASSIGN may write through it. */
-    an_uop base = u;
-    while (an_op_has(an_uop_op(im->from, base), AN_TRAIT_MOVE)) base = an_uop_src(im->from, base, 0);
-    if (!an_uop_eq(base, u) && an_version_is_place(im->from, im->plan->rt, base)) return AN_UOP_NONE;
     if (an_version_value(im->from, im->plan->rt, u, &value, NULL)) im->failed = true;
     return an_uop_is_none(value) ? value : plan_buffer(im, value);
 }

@@ -133,7 +133,8 @@ an_status an_assign(an_tensor *target, an_tensor *value)
     an_tensor *v = an_cast(an_tensor_stretch(value, __func__, shape.dims, shape.rank), d);
     if (!v) goto done;
     if (chain.len) {
-        view = view_over(g, &chain, place);
+        /* Over a LEAF that no value is over: a slice that was realized is in a buffer of its own, the same slice to write through is not. */
+        view = view_over(g, &chain, an_uop_new(g, AN_OP_LEAF, an_uop_dtype(g, place), &place, 1, 0));
         if (an_uop_is_none(view)) goto done;
     }
     const an_uop u = an_assign_node(g, place, an_tensor_node(v), view);

@@ -126,7 +126,7 @@ int64_t eval_written(evaluation *s, an_uop u, size_t i)
     for (an_uop m = an_uop_src(s->g, u, 2); pos >= 0 && !an_uop_eq(m, place); m = an_uop_src(s->g, m, 0)) {
         const eval_value *shown = value_of(s, m);
         int64_t idx[AN_RANK_MAX] = {0};
-        if (an_uop_op(s->g, m) == AN_OP_RESHAPE) continue;
+        if (an_uop_op(s->g, m) == AN_OP_RESHAPE || an_uop_op(s->g, m) == AN_OP_LEAF) continue;
         for (uint32_t k = shown->rank; k-- > 0; pos /= shown->dims[k]) idx[k] = pos % shown->dims[k];
         pos = eval_moved(s, m, idx);
     }
