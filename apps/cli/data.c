@@ -210,7 +210,7 @@ void cli_batcher_fill(cli_batcher *b, uint64_t step, void *const inputs[MODEL_IN
     if (d->model->data == MODEL_TEXT) {
         const uint32_t n = (uint32_t)cli_data_count(d, CLI_SPLIT_TRAIN, b->context);
         for (uint32_t i = 0; i < b->batch; i++)
-            put_sequence(d->text.tokens + an_sequence_start(b->seed, step * b->batch + i, n, (uint32_t)b->context), b->context, i, inputs);
+            put_sequence(d->text.tokens + an_sample(b->seed, step, i, n), b->context, i, inputs);
     } else if (d->model->data == MODEL_IMAGES) {
         const cli_images *train = &d->images[CLI_SPLIT_TRAIN];
         const cli_share at = cli_batcher_at(b, step);

@@ -172,9 +172,6 @@ AN_API bool an_download_is_offline(void); /* ANNEAL_OFFLINE is set, and not to "
 AN_API void an_shuffle(uint64_t seed, uint32_t epoch, uint32_t n, uint32_t *out);
 /* Draw number (step, row) of 0..n-1, with replacement, n >= 1: of the four numbers alone, so any step can be drawn at any time. */
 AN_API uint32_t an_sample(uint64_t seed, uint64_t step, uint32_t row, uint32_t n);
-/* Where sequence `number` of a text begins, 0..n-1, n >= 1: of the four numbers alone, so any can be drawn at any time. Passes over the data lay
- * sequences of stride elements side by side, from an offset of each pass's own, and take each of them once, in an order of its own. */
-AN_API uint32_t an_sequence_start(uint64_t seed, uint64_t number, uint32_t n, uint32_t stride);
 
 /* --- text as tokens -------------------------------------------------------------------------------- */
 /* A text and its alphabet: token k is the character chars[k]. The caller's: an_text_fini. */

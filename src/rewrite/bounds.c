@@ -224,11 +224,10 @@ static an_interval of_sources(const an_graph *g, an_uop u, const an_interval *s,
     const bool definite = n > 1 && (s[1].lo > 0 || s[1].hi < 0); /* the divisor is not 0 */
     switch (op) {
     case AN_OP_RANGE:
-        /* One iteration or none: no constant, or what lost the range to it would be done in any case. */
-        if (s[0].lo <= 0 && s[0].hi == 1) return (an_interval){0, 1};
-        return fit(dtype, (an_interval){0, is_inf(s[0].hi) ? s[0].hi : max64(0, s[0].hi - 1)});
     case AN_OP_SPECIAL:
     case AN_OP_IOTA:
+        /* A loop of one iteration or none: no constant, or what lost the range to it would be done in any case. */
+        if (op == AN_OP_RANGE && s[0].lo <= 0 && s[0].hi == 1) return (an_interval){0, 1};
         return fit(dtype, (an_interval){0, is_inf(s[0].hi) ? s[0].hi : max64(0, s[0].hi - 1)});
     case AN_OP_PAD: return unite(s[0], (an_interval){0, 0});
     case AN_OP_VECTOR: {

@@ -131,6 +131,19 @@ static void passes_carry_the_sum(an_test *t)
     }
 }
 
+/* Kernel number i gives what its plain form does. */
+static void check_plain(an_test *t, an_graph *g, const kernel *k, an_codegen_opts opts, int i)
+{
+    size_t n = 0, m = 0;
+    double *want = run(t, g, k, plain, &n), *got = run(t, g, k, opts, &m);
+    CHECK_EQ(t, m, n);
+    for (size_t e = 0; e < n; e++)
+        if (!(fabs(got[e] - want[e]) <= tolerance_of(k) * fmax(1, fabs(want[e]))))
+            an_test_fail(__FILE__, __LINE__, "kernel %d: element %zu is %.9g, plain %.9g", i, e, got[e], want[e]);
+    free(want);
+    free(got);
+}
+
 /* What the heuristics put in passes gives what it gave: a sum down the columns, and a product whose rows lie in long steps. */
 static void the_heuristics_choose_passes(an_test *t)
 {
@@ -141,18 +154,12 @@ static void the_heuristics_choose_passes(an_test *t)
         const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 20, .threads = 2};
         an_opt_vec list = {0};
         an_uop sink = k.sink;
-        size_t n = 0, m = 0, passes = 0;
+        size_t passes = 0;
         CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
         CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
         for (size_t o = 0; o < list.len; o++) passes += list.data[o].kind == AN_OPT_CARRY;
         if (passes != 1) an_test_fail(__FILE__, __LINE__, "kernel %d has %zu sums in passes", i, passes);
-        double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
-        CHECK_EQ(t, m, n);
-        for (size_t e = 0; e < n; e++)
-            if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
-                an_test_fail(__FILE__, __LINE__, "kernel %d: element %zu is %.9g, plain %.9g", i, e, got[e], want[e]);
-        free(want);
-        free(got);
+        check_plain(t, g, &k, opts, i);
         an_vec_fini(t->ctx, &list);
         an_graph_destroy(g);
     }
@@ -166,18 +173,12 @@ static void a_product_in_place_has_tiles(an_test *t)
     const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 18, .threads = 1};
     an_opt_vec list = {0};
     an_uop sink = k.sink;
-    size_t n = 0, m = 0, tiles = 0;
+    size_t tiles = 0;
     CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
     CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
     for (size_t o = 0; o < list.len; o++) tiles += list.data[o].kind == AN_OPT_CUT;
     CHECK(t, tiles >= 2);
-    double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
-    CHECK_EQ(t, m, n);
-    for (size_t e = 0; e < n; e++)
-        if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
-            an_test_fail(__FILE__, __LINE__, "element %zu is %.9g, plain %.9g", e, got[e], want[e]);
-    free(want);
-    free(got);
+    check_plain(t, g, &k, opts, 0);
     an_vec_fini(t->ctx, &list);
 }
 
@@ -188,17 +189,11 @@ static void two_products_share_the_registers(an_test *t)
     const kernel k = kernel_two_products(g, 64, 48, 40);
     const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 18, .threads = 1};
     an_uop_vec linear = {0};
-    size_t n = 0, m = 0, accs = 0;
+    size_t accs = 0;
     CHECK_OK(t, an_codegen(g, k.sink, &opts, NULL, &linear));
     for (size_t i = 0; i < linear.len; i++) accs += an_uop_op(g, linear.data[i]) == AN_OP_ACC;
     if (accs < 8 || accs >= 16) an_test_fail(__FILE__, __LINE__, "%zu accumulators, of 16 registers", accs);
-    double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
-    CHECK_EQ(t, m, n);
-    for (size_t e = 0; e < n; e++)
-        if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
-            an_test_fail(__FILE__, __LINE__, "element %zu is %.9g, plain %.9g", e, got[e], want[e]);
-    free(want);
-    free(got);
+    check_plain(t, g, &k, opts, 0);
     an_vec_fini(t->ctx, &linear);
 }
 
