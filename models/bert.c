@@ -174,7 +174,7 @@ const model model_bert = {
     .title = "an encoder of characters, trained by masking",
     .about = "Token and position embeddings, LayerNorm; blocks of attention in both directions and an MLP four times as wide with\n"
              "GELU, each added to its input and normalised; the output is the embedding transposed. 15 % of the characters are to\n"
-             "be told: 80 % of these are masked, 10 % replaced, 10 % left. 814,848 parameters at the defaults (65 characters).\n"
+             "be told: 80 % of these are masked, 10 % replaced, 10 % left. 809,984 parameters at the defaults (65 characters).\n"
              "Cross-entropy of what was chosen; a reconstruction is printed at the end.\n",
     .data = MODEL_TEXT,
     .dataset = "tinyshakespeare",

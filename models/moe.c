@@ -96,7 +96,7 @@ const model model_moe = {
     .title = "a mixture of experts: dense soft routing, load-balance loss",
     .about = "As llama, but in place of SwiGLU a mixture of several: a router's softmax weighs what each of them makes of a token.\n"
              "To the loss of training, 0.01 times the load-balance loss is added; validation is without it.\n"
-             "797,696 parameters at the defaults (65 characters). Next-token cross-entropy; a sample is printed at the end.\n",
+             "797,184 parameters at the defaults (65 characters). Next-token cross-entropy; a sample is printed at the end.\n",
     .data = MODEL_TEXT,
     .dataset = "tinyshakespeare",
     .values = values,

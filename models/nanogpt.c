@@ -119,7 +119,7 @@ const model model_nanogpt = {
     .title = "a GPT of characters: learned positions, LayerNorm, GELU",
     .about = "Token and position embeddings; blocks of LayerNorm, causal attention, LayerNorm and an MLP four times as wide with\n"
              "GELU, each added to its input; LayerNorm; the output is the embedding transposed. No biases.\n"
-             "808,704 parameters at the defaults (65 characters). Next-token cross-entropy; a sample is printed at the end.\n",
+             "804,096 parameters at the defaults (65 characters). Next-token cross-entropy; a sample is printed at the end.\n",
     .data = MODEL_TEXT,
     .dataset = "tinyshakespeare",
     .values = values,
