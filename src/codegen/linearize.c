@@ -8,14 +8,11 @@
  *       for k: x             x is used inside k only: no edge in i
  *       for j: store(y)      y is in i and used in j: edge y -> loop j
  *
- * But what is loaded inside a loop that may be empty stays in it: where the loop does not run the element may not exist.
- *
  * The order is Kahn's, ties by position in the toposort, so it depends on structure alone. A load of a buffer that the
  * kernel writes comes before the store: of the same element if there is one, else all. A load of scratch comes after
  * all stores to it. */
 #include "codegen/loops.h"
 #include "codegen/pass.h"
-#include "rewrite/bounds.h"
 
 typedef struct edge {
     uint32_t to, next; /* next: 1 + index of the next edge from the same item */
@@ -90,77 +87,6 @@ static void find_homes(lin *l)
         }
         l->home[i] = home;
     }
-}
-
-/* The innermost loop around both. */
-static uint32_t common(const lin *l, uint32_t a, uint32_t b)
-{
-    const an_loop *loops = l->loops.list.data;
-    while (a != b) {
-        if (loops[a].depth >= loops[b].depth)
-            a = loops[a].parent;
-        else
-            b = loops[b].parent;
-    }
-    return a;
-}
-
-/* May the loop run no iteration at all? */
-static bool may_be_empty(const lin *l, uint32_t loop)
-{
-    int64_t lo = 0, hi = 0;
-    if (loop == 0) return false;
-    an_bounds(l->g, an_uop_src(l->g, l->loops.list.data[loop].range, 0), &lo, &hi);
-    return lo <= 0;
-}
-
-/* A value, and what it is made of decides where it can be. */
-static bool is_value(an_op op)
-{
-    return an_op_has(op, AN_TRAIT_ELEM) || op == AN_OP_LOAD || op == AN_OP_VECTOR || op == AN_OP_LANE || op == AN_OP_RAMP || op == AN_OP_BROADCAST ||
-           op == AN_OP_HREDUCE;
-}
-
-/* By position: the innermost loop around all that makes use of a value; UINT32_MAX: nothing does. */
-static void find_uses(const lin *l, uint32_t *use)
-{
-    for (size_t i = 0; i < l->order.len; i++) use[i] = UINT32_MAX;
-    for (size_t i = l->order.len; i-- > 0;) {
-        const an_uop u = l->order.data[i];
-        const uint32_t here = is_value(an_uop_op(l->g, u)) ? use[i] : l->home[i];
-        for (uint32_t s = 0; s < an_uop_nsrc(l->g, u) && here != UINT32_MAX; s++) {
-            uint32_t *of = &use[pos_of(l, an_uop_src(l->g, u, s))];
-            *of = *of == UINT32_MAX ? here : common(l, *of, here);
-        }
-    }
-}
-
-/* What a loop loads may exist only if the loop runs: a load, unless a gate guards it, stays inside of loops that may be empty, and
- * with it what is made of it. */
-static bool keep_loads_inside(lin *l)
-{
-    bool any = false;
-    for (uint32_t k = 1; k < l->loops.list.len; k++) any = any || may_be_empty(l, k);
-    if (!any) return true;
-    uint32_t *use = an_mem_alloc(l->ctx, l->order.len * sizeof *use);
-    if (!use) return false;
-    find_uses(l, use);
-    const an_loop *loops = l->loops.list.data;
-    for (size_t i = 0; i < l->order.len; i++) {
-        const an_uop u = l->order.data[i];
-        const an_op op = an_uop_op(l->g, u);
-        if (use[i] == UINT32_MAX || !is_value(op)) continue;
-        for (uint32_t s = 0; s < an_uop_nsrc(l->g, u); s++) {
-            const uint32_t at = loop_for_user(l, an_uop_src(l->g, u, s));
-            if (loops[at].depth > loops[l->home[i]].depth) l->home[i] = at;
-        }
-        if (op != AN_OP_LOAD || an_uop_nsrc(l->g, u) > 2) continue;
-        uint32_t k = use[i];
-        while (loops[k].depth > loops[l->home[i]].depth && !may_be_empty(l, k)) k = loops[k].parent;
-        if (loops[k].depth > loops[l->home[i]].depth) l->home[i] = k;
-    }
-    an_mem_free(l->ctx, use, l->order.len * sizeof *use);
-    return true;
 }
 
 static an_status not_nested(const lin *l)
@@ -388,7 +314,6 @@ an_status an_pass_linearize(an_graph *g, an_uop sink, an_uop_vec *linear)
     start = an_mem_zalloc(l.ctx, nstart * sizeof *start);
     if (!l.home || !l.key || !l.waits || !l.first || !sorted || !start) goto done;
     find_homes(&l);
-    if (!keep_loads_inside(&l)) goto done;
     for (size_t k = 0; k < nloops; k++) {
         l.home[n + k] = l.loops.list.data[k].parent;
         l.key[n + k] = UINT32_MAX;
