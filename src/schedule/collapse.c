@@ -65,11 +65,13 @@ static bool split_condition(an_sched *s, an_uop c, an_uop range, an_uop *e, an_u
     return found;
 }
 
-an_uop an_at_element(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok)
+an_uop an_at_element_with(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok, const an_uop *old, const an_uop *new, uint32_t n)
 {
     an_graph *g = s->g;
     an_uop_vec order = {0}, from = {0}, to = {0};
     an_uop out = AN_UOP_NONE;
+    for (uint32_t i = 0; i < n; i++)
+        if (!an_vec_push(s->ctx, &from, old[i]) || !an_vec_push(s->ctx, &to, new[i])) goto done;
     if (an_toposort(g, &x, 1, &order)) goto done;
     for (size_t i = 0; i < order.len; i++) {
         const an_uop load = order.data[i];
@@ -79,8 +81,11 @@ an_uop an_at_element(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok)
         /* Inner loads first (order), so an index that loads is already gated. */
         if (an_substitute_many(g, src, an_uop_is_none(src[1]) ? 1 : 2, from.data, to.data, from.len)) goto done;
         if (an_substitute_many(g, src, an_uop_is_none(src[1]) ? 1 : 2, &range, &e, 1)) goto done;
-        const an_uop gate = an_uop_is_none(src[1]) ? ok : an_binary(g, AN_OP_AND, src[1], ok);
-        if (an_uop_is_none(gate)) goto done;
+        an_uop gate = src[1];
+        if (!an_uop_is_int(g, ok, 1)) {
+            gate = an_uop_is_none(gate) ? ok : an_binary(g, AN_OP_AND, gate, ok);
+            if (an_uop_is_none(gate)) goto done;
+        }
         const an_uop gated = an_load(g, an_uop_src(g, load, 0), src[0], gate);
         if (!an_vec_push(s->ctx, &from, load) || !an_vec_push(s->ctx, &to, gated)) goto done;
     }
@@ -91,6 +96,11 @@ done:
     an_vec_fini(s->ctx, &from);
     an_vec_fini(s->ctx, &to);
     return out;
+}
+
+an_uop an_at_element(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok)
+{
+    return an_at_element_with(s, x, range, e, ok, NULL, NULL, 0);
 }
 
 /* The ranges that REDUCEs below u bind. */

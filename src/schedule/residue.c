@@ -168,8 +168,7 @@ static an_uop in_steps(an_sched *s, an_uop reduce, uint32_t which, const an_resi
     const an_uop ok = bound % r->m ? an_binary(g, AN_OP_CMPLT, element, an_uop_src(g, range, 0)) : an_const_int(g, AN_BOOL, 1);
     an_uop parts[2] = {x, all};
     const an_uop from[2] = {quotient_node, conditions[at]}, to[2] = {quotient, an_const_int(g, AN_BOOL, 1)};
-    if (an_substitute_many(g, parts, 2, from, to, 2)) return AN_UOP_NONE;
-    for (int k = 0; k < 2; k++) parts[k] = an_at_element(s, parts[k], range, element, ok);
+    for (int k = 0; k < 2; k++) parts[k] = an_at_element_with(s, parts[k], range, element, ok, from, to, 2);
     if (an_uop_is_none(parts[0]) || an_uop_is_none(parts[1])) return AN_UOP_NONE;
     const an_uop condition = an_simplify(g, an_binary(g, AN_OP_AND, parts[1], ok));
     const an_uop value = an_select(g, condition, parts[0], an_const_like(g, parts[0], 0));

@@ -133,6 +133,8 @@ double an_residue_share(an_sched *s, an_uop condition, const an_uop_vec *ranges)
 an_uop an_residue_steps(an_sched *s, an_uop reduce);
 /* collapse.c: x with range replaced by e, loads that depended on it gated by ok as well. */
 an_uop an_at_element(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok);
+/* The same, and n nodes replaced besides: what is left of an index may not show that it depended on range. */
+an_uop an_at_element_with(an_sched *s, an_uop x, an_uop range, an_uop e, an_uop ok, const an_uop *old, const an_uop *new, uint32_t n);
 /* collapse.c: may the load leave its buffer, but for its gate? */
 bool an_needs_gate(an_sched *s, an_uop load);
 

@@ -3,6 +3,7 @@
 #include "an_test.h"
 
 #include <anneal/device.h>
+#include <anneal/grad.h>
 #include <anneal/tensor.h>
 
 /* Where the padded row's gate holds, that of the index read for it holds too; dropping it there would read index -2. */
@@ -36,4 +37,19 @@ static void picking_from_what_is_masked_away_gives_zeros(an_test *t)
     CHECK_EQ(t, got, 0);
 }
 
-AN_TEST_MAIN(AN_CASE(padding_what_an_index_picks_reads_no_index_outside), AN_CASE(picking_from_what_is_masked_away_gives_zeros))
+/* Of a sum in steps the last step may lie past the end: the rows above and below the gradient, padded, are not read either. */
+static void padding_the_gradient_of_a_strided_convolution_reads_nothing_outside(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    CHECK_OK(t, an_graph_set_device(g, "interp"));
+    const float row[5] = {1, 2, 3, 4, 5}, weight[3] = {10, 20, 30};
+    an_tensor *x = an_tensor_from_host(g, AN_F32, AN_DIMS(1, 1, 5), row), *grad = NULL;
+    an_tensor *w = an_tensor_from_host(g, AN_F32, AN_DIMS(1, 1, 3), weight);
+    an_tensor *y = an_conv1d(x, w, NULL, &(an_conv_desc){.stride = {2}, .dilation = {2}, .groups = 1});
+    CHECK_OK(t, an_backward_from(y, NULL, &x, 1, &grad));
+    an_tensor *padded = an_pad(grad, (const int64_t[]){0, 3, 1}, (const int64_t[]){0, 0, 0}, 3, 0);
+    float got[24];
+    CHECK_OK(t, an_tensor_read(padded, got, sizeof got));
+}
+
+AN_TEST_MAIN(AN_CASE(padding_the_gradient_of_a_strided_convolution_reads_nothing_outside), AN_CASE(padding_what_an_index_picks_reads_no_index_outside), AN_CASE(picking_from_what_is_masked_away_gives_zeros))
