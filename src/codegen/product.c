@@ -19,9 +19,11 @@ enum {
     REUSE_MIN = 4,        /* tiles of rows by which a copy of columns pays, when they can be read as they lie */
     WIDE = 64,            /* columns that are copied together: whole rows of some cache lines */
     LINE_NBYTES = 64,
+    PLACES_MIN = 8,       /* of the nearest cache for a line: its associativity, or less */
     ASKS_MAX = 8,         /* cache lines to ask for at a time */
     STEP_MAX = 32,        /* elements summed between two such times */
-    STEPS_MIN = 160,      /* of a reduction, by which rows in long steps are copied, too */
+    STEPS_MIN = 160,      /* of a reduction, by which rows in long steps are copied, too; of a pass */
+    STRIDED_MIN = 120,    /* of a pass, where rows are walked in long steps: what else is done with those is worse */
     CHUNK_TILES_MIN = 8,  /* of rows: columns are copied anew for each chunk */
     FILL_COPIES = 8
 };
@@ -33,6 +35,7 @@ typedef struct product {
     int64_t n;           /* such reductions, which run in one loop: their tiles share the registers */
     bool exact;          /* tiles have to divide the ranges */
     bool strided;        /* some load that varies with i walks nothing summed over with stride 1 */
+    int64_t held;        /* rows side by side whose lines the nearest cache holds, if they are some power of two apart */
     an_rangeset columns; /* what those loads vary with */
     int64_t lanes;       /* of a vector of the widest element */
     double k, rows;      /* elements summed; iterations of loops that the columns do not vary with */
@@ -56,6 +59,7 @@ static bool stores_walk(const an_tuner *t, size_t r, const int64_t *coef)
 typedef struct walks {
     size_t n;
     int64_t *column; /* how much each grows with j */
+    int64_t *row;    /* and with i */
     int64_t *scratch;
     bool *steps;     /* does it grow by one with a range that the reduction binds? */
 } walks;
@@ -63,6 +67,7 @@ typedef struct walks {
 static void walks_fini(const an_tuner *t, walks *w)
 {
     an_mem_free(t->ctx, w->column, w->n * sizeof *w->column);
+    an_mem_free(t->ctx, w->row, w->n * sizeof *w->row);
     an_mem_free(t->ctx, w->scratch, w->n * sizeof *w->scratch);
     an_mem_free(t->ctx, w->steps, w->n * sizeof *w->steps);
 }
@@ -78,15 +83,30 @@ static an_status walks_init(const an_tuner *t, an_uop reduce, walks *w)
 {
     *w = (walks){.n = t->d.order.len};
     w->column = an_mem_alloc(t->ctx, w->n * sizeof *w->column);
+    w->row = an_mem_alloc(t->ctx, w->n * sizeof *w->row);
     w->scratch = an_mem_alloc(t->ctx, w->n * sizeof *w->scratch);
     w->steps = an_mem_zalloc(t->ctx, w->n * sizeof *w->steps);
-    if (!w->column || !w->scratch || !w->steps) return AN_ERR_NOMEM;
+    if (!w->column || !w->row || !w->scratch || !w->steps) return AN_ERR_NOMEM;
     for (size_t r = 0; r < t->d.ranges.len; r++) {
         if (!is_bound_by(t, r, reduce)) continue;
         an_dag_coefs(&t->d, r, w->scratch);
         for (size_t i = 0; i < w->n; i++) w->steps[i] = w->steps[i] || w->scratch[i] == 1;
     }
     return AN_OK;
+}
+
+/* How many lines, this many bytes apart, does a cache of so many bytes hold at once? */
+static int64_t rows_held(int64_t apart, int64_t cache_nbytes)
+{
+    int64_t period = 1; /* addresses as far apart share their places */
+    while (period * 2 * PLACES_MIN <= cache_nbytes) period *= 2;
+    int64_t a = apart < 0 ? -apart : apart, shared = period;
+    while (a) {
+        const int64_t rest = shared % a;
+        shared = a;
+        a = rest;
+    }
+    return shared < LINE_NBYTES ? INT64_MAX : cache_nbytes / shared;
 }
 
 /* Fills in the operands for output ranges i and j; false if they are not those of a product. */
@@ -97,6 +117,7 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
     size_t widest = an_dtype_nbytes(an_uop_dtype(t->g, p->reduce));
     p->direct = true;
     p->strided = false;
+    p->held = INT64_MAX;
     p->columns = (an_rangeset){0};
     p->nbytes = 0; /* what is copied may be converted first */
     for (size_t n = 0; n <= value; n++) {
@@ -104,16 +125,18 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
         const bool with_i = an_rangeset_has(&t->d.deps[n], p->i), with_j = an_rangeset_has(&t->d.deps[n], p->j);
         if (!an_tune_is_load_inside(t, n, p->reduce)) continue;
         if (with_i && with_j) return false;
+        const size_t at = an_dag_pos(&t->d, an_uop_src(t->g, u, 1)), nbytes = an_dtype_nbytes(an_uop_dtype(t->g, an_uop_src(t->g, u, 0)));
         if (with_i) {
             rows = true;
-            p->strided = p->strided || !w->steps[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))];
+            p->strided = p->strided || !w->steps[at];
+            const int64_t held = rows_held(w->row[at] * (int64_t)nbytes, (int64_t)t->l1_nbytes);
+            if (held < p->held) p->held = held;
         }
         if (!with_j) continue;
-        const size_t nbytes = an_dtype_nbytes(an_uop_dtype(t->g, an_uop_src(t->g, u, 0)));
         if (nbytes > widest) widest = nbytes;
         if (nbytes > p->nbytes) p->nbytes = nbytes;
         an_rangeset_join(&p->columns, &t->d.deps[n]);
-        p->direct = p->direct && w->column[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] == 1;
+        p->direct = p->direct && w->column[at] == 1;
     }
     p->lanes = (int64_t)(t->vector_nbytes / widest);
     const bool columns = p->nbytes > 0;
@@ -152,6 +175,7 @@ static an_status find(an_tuner *t, product *best, bool *found)
         for (size_t i = 0; i < t->d.ranges.len; i++) {
             product p = {.reduce = best->reduce, .i = i, .j = j};
             if (i == j || an_tune_kind(t, i) != AN_RANGE_LOOP || !an_rangeset_has(deps, i) || an_tune_bound(t, i) < 2) continue;
+            an_dag_coefs(&t->d, i, w.row);
             if (!operands(t, &p, &w) || an_tune_bound(t, j) < p.lanes) continue;
             if (*found && an_tune_bound(t, i) <= an_tune_bound(t, best->i)) continue;
             *best = p;
@@ -209,7 +233,7 @@ static tile choose_tile(const an_tuner *t, const product *p, bool turned)
     for (int64_t mr = 1; mr <= 14 && mr <= m; mr++)
         for (int64_t nv = 1; nv <= 4 && nv * p->lanes <= n; nv++) {
             const tile c = {mr, nv};
-            if (turned && (mr < 4 || (mr & (mr - 1)))) continue;
+            if (turned ? mr < 4 || (mr & (mr - 1)) : mr > p->held) continue;
             if (p->exact && (m % mr || n % (nv * p->lanes))) continue;
             if ((mr * nv + nv) * p->n + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
             const double cost = cost_of(p, m, n, c);
@@ -243,6 +267,7 @@ static an_status look_again(an_tuner *t, product *p, uint32_t i, uint32_t j)
     const an_status st = walks_init(t, p->reduce, &w);
     if (!st) {
         an_dag_coefs(&t->d, p->j, w.column);
+        an_dag_coefs(&t->d, p->i, w.row);
         (void)operands(t, p, &w);
     }
     walks_fini(t, &w);
@@ -459,7 +484,7 @@ static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
     *l = (layout){.c = choose_tile(t, p, true), .panels = 1, .pack = true, .pack_rows = true};
     const int64_t step_nbytes = l->c.nv * p->lanes * (int64_t)p->nbytes, row_nbytes = l->c.mr * (int64_t)p->nbytes;
     if (l->c.mr < 4 || (double)m != p->rows || k * step_nbytes <= 2 * (int64_t)t->l1_nbytes) return false;
-    l->pass = divisor(k, (int64_t)t->l1_nbytes * 4 / 5 / step_nbytes, STEPS_MIN);
+    l->pass = divisor(k, (int64_t)t->l1_nbytes * 4 / 5 / step_nbytes, p->strided ? STRIDED_MIN : STEPS_MIN);
     if (!l->pass || l->pass == k) return false;
     l->chunk = divisor(m, (int64_t)t->l2_nbytes / 2 / (row_nbytes * l->pass) * l->c.mr, CHUNK_MIN);
     const bool fits = k * WIDE * (int64_t)p->nbytes <= (int64_t)t->l2_nbytes / 2; /* a group of whole columns, beside the rows */

@@ -165,6 +165,30 @@ static void the_heuristics_choose_passes(an_test *t)
     }
 }
 
+/* Rows whose lines share their places in the nearest cache are not more at a time than there are places. */
+static void rows_a_power_of_two_apart_are_few_at_a_time(an_test *t)
+{
+    for (int i = 0; i < 2; i++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        const kernel k = kernel_matmul(g, AN_F32, 112, 96, i ? 1040 : 1024, false, false, false);
+        const an_codegen_opts opts = {
+            .vector_nbytes = 64, .scratch_nbytes = 1 << 18, .threads = 1, .l1_nbytes = 32 << 10};
+        an_opt_vec list = {0};
+        an_uop sink = k.sink;
+        bool few = true;
+        CHECK_OK(t, an_codegen_shape(g, &sink, &opts, NULL));
+        CHECK_OK(t, an_opt_choose(g, &sink, &opts, NULL, &list));
+        for (size_t o = 0; o < list.len; o++)
+            few = few && !(list.data[o].kind == AN_OPT_UPCAST && list.data[o].amount > 8);
+        if (few != (i == 0))
+            an_test_fail(__FILE__, __LINE__, "kernel %d has %s rows at a time", i, few ? "few" : "many");
+        check_plain(t, g, &k, opts, i);
+        an_vec_fini(t->ctx, &list);
+        an_graph_destroy(g);
+    }
+}
+
 /* A product written over what is added to it has tiles that divide its sizes, since none may begin early. */
 static void a_product_in_place_has_tiles(an_test *t)
 {
@@ -311,6 +335,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
-             AN_CASE(a_product_in_place_has_tiles), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
+             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))
