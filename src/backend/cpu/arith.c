@@ -80,7 +80,8 @@ static LLVMValueRef extreme(const cpu_emit *e, an_op op, an_dtype dtype, LLVMVal
     if (dtype == AN_BOOL) return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
     LLVMValueRef a = max ? x : y, b = max ? y : x; /* y is taken where a < b */
     if (an_dtype_kind_of(dtype) == AN_KIND_FLOAT) {
-        LLVMValueRef v = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, a, b, ""), y, x, "");
+        LLVMValueRef v = cpu_x86_extreme(e, max, y, x);
+        if (!v) v = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, a, b, ""), y, x, "");
         return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, y, y, ""), y, v, "");
     }
     const LLVMIntPredicate less = an_dtype_kind_of(dtype) == AN_KIND_UINT ? LLVMIntULT : LLVMIntSLT;

@@ -18,6 +18,7 @@ typedef struct cpu_host {
     char *triple, *cpu, *features; /* of the machine we run on; LLVM's strings */
     uint32_t vector_nbytes;
     bool has_f16c; /* converts between half and float in one instruction */
+    bool is_x86, has_scale; /* which multiplies by 2^n: AVX-512 */
 } cpu_host;
 
 /* An open loop. */
@@ -87,6 +88,13 @@ LLVMValueRef cpu_intrinsic(const cpu_emit *e, const char *name, LLVMTypeRef *typ
                            uint32_t nargs);
 LLVMValueRef cpu_unary(const cpu_emit *e, const char *intrinsic, LLVMValueRef x); /* overloaded on the type of x */
 LLVMValueRef cpu_fma(const cpu_emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z);
+/* x86.c, of f32 that fill whole vector registers. x 2^n, n a whole number, and x less the whole number next to it, of infinities 0,
+ * where each is one instruction. */
+bool cpu_x86_can_scale(const cpu_emit *e, LLVMValueRef x);
+LLVMValueRef cpu_x86_fraction(const cpu_emit *e, LLVMValueRef x);
+LLVMValueRef cpu_x86_scale(const cpu_emit *e, LLVMValueRef x, LLVMValueRef n);
+/* x where it is more (max) or less than y, else y; NULL where that is no instruction. */
+LLVMValueRef cpu_x86_extreme(const cpu_emit *e, bool max, LLVMValueRef x, LLVMValueRef y);
 /* A C function of doubles, called for each lane. */
 LLVMValueRef cpu_call_libm(const cpu_emit *e, const char *name, LLVMValueRef x);
 

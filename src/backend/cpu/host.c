@@ -24,6 +24,8 @@ an_status cpu_host_init(an_ctx *ctx, cpu_host *host)
                        .features = LLVMGetHostCPUFeatures()};
     host->vector_nbytes = has_feature(host, "+avx512f") ? 64 : has_feature(host, "+avx2") ? 32 : 16;
     host->has_f16c = has_feature(host, "+f16c");
+    host->has_scale = has_feature(host, "+avx512f") && has_feature(host, "+avx512dq");
+    host->is_x86 = strncmp(host->triple, "x86_64", 6) == 0;
     return AN_OK;
 }
 

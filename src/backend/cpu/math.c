@@ -62,19 +62,25 @@ static V power(const cpu_emit *e, V n)
  * nonsense, but 2^f is NaN. */
 enum { ROUND_BITS = 0x4b400000 };
 
-static V exp2_parts(const cpu_emit *e, V x, V *bits)
+static V exp2_part(const cpu_emit *e, V f)
 {
     static const double c[] = {0.00015329264, 0.00133909693, 0.00961849932, 0.0555035956, 0.240226477, 0.693147182, 1.0};
+    return POLY(e, f, c);
+}
+
+static V exp2_parts(const cpu_emit *e, V x, V *bits)
+{
     const double round = 0x1.8p23;
     const V n = add(e, x, real(x, round));
     *bits = LLVMBuildBitCast(e->b, n, cpu_int_type(e, 32, LLVMTypeOf(x)), "");
-    return POLY(e, sub(e, x, sub(e, n, real(x, round))), c);
+    return exp2_part(e, sub(e, x, sub(e, n, real(x, round))));
 }
 
-/* 2^n goes in as two factors, so that a result below the normal numbers is rounded once. */
+/* 2^n goes in as two factors, so that a result below the normal numbers is rounded once. Where instructions do it: the same bits. */
 V cpu_exp2(const cpu_emit *e, V x)
 {
     V n = NULL;
+    if (cpu_x86_can_scale(e, x)) return cpu_x86_scale(e, exp2_part(e, cpu_x86_fraction(e, x)), cpu_unary(e, "llvm.roundeven", x));
     V t = select(e, is(e, LLVMRealOLT, x, -160.0), real(x, -160.0), x);
     t = select(e, is(e, LLVMRealOGT, t, 130.0), real(x, 130.0), t);
     const V p = exp2_parts(e, t, &n);
