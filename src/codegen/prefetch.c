@@ -1,9 +1,10 @@
 /* prefetch.c - what is going to be read, and processors do not see coming, is asked for.
  *
  *   NEXT   what a loop copies to scratch: while one copy is used, what the next one is made of, a part in each iteration
- *   AFTER  what is loaded after a loop: before it
+ *   AFTER  what is loaded or stored after a loop: before it
  *   AGAIN  rows that are read more than once: while one is read again, the next one. The first loop over a row waits for memory, the
  *          others do not use it; hardware that fetches ahead stops at the end of a page, which is where such rows end
+ *   ROOM   the row that a loop stores, in the loop over rows before it: stores wait for lines that are not there
  *   FAR    loads that move on in long steps: some iterations ahead, for from page to page hardware sees no steps
  *
  *   for j                                          for j
@@ -37,17 +38,19 @@ typedef struct loop {
     bool fills, writes;  /* scratch, and something else */
 } loop;
 
-/* A load of consecutive elements of a buffer. */
+/* A load or a store of consecutive elements of a buffer. */
 typedef struct load {
     size_t at, loop; /* in the list; in loops */
     an_uop ptr, base;
     int64_t lanes;
+    bool stores;
 } load;
 
 /* A line to ask for: before position `at` of the list, which is in that loop. */
 typedef struct ask {
     size_t at, loop, nth;
     an_uop ptr, index;
+    bool stores;
 } ask;
 
 typedef struct prefetcher {
@@ -74,7 +77,7 @@ static an_status add_load(prefetcher *p, size_t i, size_t open)
 {
     const an_graph *g = p->g;
     const an_uop u = p->linear->data[i];
-    const load w = {i, open, an_uop_src(g, u, 0), base_of(g, u), (int64_t)an_uop_lanes(g, an_uop_src(g, u, 1))};
+    const load w = {i, open, an_uop_src(g, u, 0), base_of(g, u), (int64_t)an_uop_lanes(g, an_uop_src(g, u, 1)), an_uop_op(g, u) == AN_OP_STORE};
     if (an_uop_op(g, w.ptr) != AN_OP_PARAM || (w.lanes > 1 && an_uop_op(g, an_uop_src(g, u, 1)) != AN_OP_RAMP)) return AN_OK;
     return an_vec_push(p->ctx, &p->loads, w) ? AN_OK : AN_ERR_NOMEM;
 }
@@ -99,7 +102,8 @@ static an_status read_list(prefetcher *p)
             open = p->loops.data[open].parent;
         } else if (op == AN_OP_STORE) {
             *(an_uop_op(g, an_uop_src(g, u, 0)) == AN_OP_LOCAL ? &p->loops.data[open].fills : &p->loops.data[open].writes) = true;
-        } else if (op == AN_OP_LOAD) {
+        }
+        if (op == AN_OP_LOAD || op == AN_OP_STORE) {
             const an_status st = add_load(p, i, open);
             if (st) return st;
         }
@@ -187,7 +191,7 @@ static an_status ask_lines(prefetcher *p, const load *w, size_t at, size_t in, a
 {
     const int64_t nbytes = nbytes_of(p, w), line = LINE_NBYTES / nbytes;
     for (int64_t c = 0; c < w->lanes; c += line) {
-        const ask a = {at, in, p->asks.len, w->ptr, an_idx_add(p->g, index, an_index(p->g, c))};
+        const ask a = {at, in, p->asks.len, w->ptr, an_idx_add(p->g, index, an_index(p->g, c)), w->stores};
         if (an_uop_is_none(a.index)) return AN_ERR_NOMEM;
         if (!is_asked(p, &a, nbytes) && !an_vec_push(p->ctx, &p->asks, a)) return AN_ERR_NOMEM;
     }
@@ -221,7 +225,7 @@ static an_status ask_next(prefetcher *p, const load *w, bool *done)
     }
     if (!is_long(p, p->loops.data[in].last)) return AN_OK;
     for (size_t i = 0; i < p->loads.len; i++)
-        if (p->loads.data[i].loop == w->loop) nlines += p->loads.data[i].lanes * nbytes_of(p, &p->loads.data[i]);
+        if (p->loads.data[i].loop == w->loop && !p->loads.data[i].stores) nlines += p->loads.data[i].lanes * nbytes_of(p, &p->loads.data[i]);
     nlines = (nlines + LINE_NBYTES - 1) / LINE_NBYTES;
     const int64_t each = (n + places - 1) / places;
     if (each * nlines > ASKS_MAX) return AN_OK;
@@ -253,14 +257,14 @@ static an_status ask_after(prefetcher *p, const load *w, bool *done)
 /* Does a load walk rows: element after element in its loop, and on by a row in the one around? */
 static bool is_walk(const prefetcher *p, const load *w)
 {
-    return w->loop && bound_of(p, w->loop) >= 0 && an_uop_nsrc(p->g, p->linear->data[w->at]) == 2 && step_of(p, w, w->loop) == w->lanes &&
+    return w->loop && bound_of(p, w->loop) >= 0 && an_uop_nsrc(p->g, p->linear->data[w->at]) == (w->stores ? 3 : 2) && step_of(p, w, w->loop) == w->lanes &&
            step_of(p, w, p->loops.data[w->loop].parent) != 0;
 }
 
 static bool same_row(const prefetcher *p, const load *a, const load *b)
 {
     const size_t around = p->loops.data[a->loop].parent;
-    return is_walk(p, a) && an_uop_eq(a->ptr, b->ptr) && p->loops.data[b->loop].parent == around && step_of(p, a, around) == step_of(p, b, around) &&
+    return !a->stores && is_walk(p, a) && an_uop_eq(a->ptr, b->ptr) && p->loops.data[b->loop].parent == around && step_of(p, a, around) == step_of(p, b, around) &&
            bound_of(p, a->loop) * a->lanes == bound_of(p, b->loop) * b->lanes;
 }
 
@@ -284,6 +288,30 @@ static an_status ask_again(prefetcher *p, const load *w, bool *done)
     return an_idmap_get(&p->given, next.id) ? AN_OK : ask_further(p, w, row);
 }
 
+/* ROOM, where the last loop before it loads rows that are as long. */
+static an_status ask_room(prefetcher *p, const load *w, bool *done)
+{
+    const load *row = NULL;
+    if (!is_walk(p, w)) return AN_OK;
+    const size_t around = p->loops.data[w->loop].parent;
+    const int64_t nbytes = nbytes_of(p, w);
+    if (step_of(p, w, around) * nbytes < ROW_NBYTES_MIN || w->lanes * nbytes < LOAD_NBYTES_MIN) return AN_OK;
+    for (const load *v = p->loads.data; v < w; v++)
+        if (!v->stores && v->loop != w->loop && p->loops.data[v->loop].parent == around && is_walk(p, v) && v->lanes % w->lanes == 0 &&
+            bound_of(p, v->loop) * v->lanes == bound_of(p, w->loop) * w->lanes)
+            row = v;
+    if (!row) return AN_OK;
+    *done = true;
+    an_uop index = w->base;
+    const an_uop at = an_idx_mul(p->g, p->loops.data[row->loop].range, an_index(p->g, row->lanes / w->lanes));
+    if (an_uop_is_none(at)) return AN_ERR_NOMEM;
+    const an_range_sub sub = {p->loops.data[w->loop].range, at, {AN_UOP_NONE, AN_UOP_NONE}, 0};
+    const an_status st = an_replace_ranges(p->g, &index, 1, &sub, 1);
+    load as_wide = *w;
+    as_wide.lanes = row->lanes;
+    return st ? st : ask_lines(p, &as_wide, row->at, row->loop, index);
+}
+
 static an_status ask_far(prefetcher *p, const load *w, bool *done)
 {
     const int64_t step = step_of(p, w, w->loop), nbytes = nbytes_of(p, w);
@@ -293,14 +321,17 @@ static an_status ask_far(prefetcher *p, const load *w, bool *done)
     return ask_further(p, w, (inside && is_long(p, inside) ? 1 : AHEAD) * step);
 }
 
-/* A load is asked for by the first rule that knows it. */
+/* Each is asked for by the first rule that knows it. */
 static an_status ask_all(prefetcher *p)
 {
-    an_status (*const rules[])(prefetcher *, const load *, bool *) = {ask_next, ask_after, ask_again, ask_far};
+    enum { NRULES = 4 };
+    an_status (*const of_loads[NRULES])(prefetcher *, const load *, bool *) = {ask_next, ask_after, ask_again, ask_far};
+    an_status (*const of_stores[NRULES])(prefetcher *, const load *, bool *) = {ask_after, ask_room};
     an_status st = AN_OK;
     for (size_t i = 0; i < p->loads.len && !st; i++) {
         bool done = false;
-        for (size_t r = 0; r < sizeof rules / sizeof rules[0] && !done && !st; r++) st = rules[r](p, &p->loads.data[i], &done);
+        an_status (*const *rules)(prefetcher *, const load *, bool *) = p->loads.data[i].stores ? of_stores : of_loads;
+        for (size_t r = 0; r < NRULES && rules[r] && !done && !st; r++) st = rules[r](p, &p->loads.data[i], &done);
     }
     return st;
 }
@@ -347,7 +378,7 @@ static an_status put_ask(const prefetcher *p, growing *w, const ask *a)
         if (!may_define(p, w, w->below.data[i], a)) return AN_OK;
     for (size_t i = 0; i < w->below.len && !st; i++) st = put(p, w, w->below.data[i]);
     if (st) return st;
-    const an_uop u = an_uop_new(p->g, AN_OP_PREFETCH, AN_DTYPE_NONE, (const an_uop[]){a->ptr, a->index}, 2, 0);
+    const an_uop u = an_uop_new(p->g, AN_OP_PREFETCH, AN_DTYPE_NONE, (const an_uop[]){a->ptr, a->index}, 2, a->stores);
     return an_uop_is_none(u) ? AN_ERR_NOMEM : put(p, w, u);
 }
 

@@ -74,7 +74,7 @@ static void put_line(printer *p, an_uop u)
         put_gate(p, u, 3);
         break;
     case AN_OP_PREFETCH:
-        an_str_put(p->out, "prefetch ");
+        an_str_put(p->out, an_uop_arg(g, u) ? "prefetch to write " : "prefetch ");
         put_access(p, u);
         break;
     case AN_OP_ACC_SET:

@@ -130,8 +130,8 @@ void cpu_emit_prefetch(const cpu_emit *e, an_uop u)
     const LLVMTypeRef elem = cpu_elem(cpu_mem_type(e, an_uop_dtype(e->g, an_uop_src(e->g, u, 0)), 1));
     LLVMValueRef index = cpu_value(e, an_uop_src(e->g, u, 1));
     const LLVMValueRef at = LLVMBuildGEP2(e->b, elem, cpu_value(e, an_uop_src(e->g, u, 0)), &index, 1, "");
-    enum { READ = 0, ALL_LEVELS = 3, DATA = 1 };
+    enum { ALL_LEVELS = 3, DATA = 1 };
     LLVMTypeRef type = pointer_type(e, 1);
-    LLVMValueRef args[4] = {at, i32_const(e, READ), i32_const(e, ALL_LEVELS), i32_const(e, DATA)};
+    LLVMValueRef args[4] = {at, i32_const(e, (uint32_t)an_uop_arg(e->g, u)), i32_const(e, ALL_LEVELS), i32_const(e, DATA)};
     cpu_intrinsic(e, "llvm.prefetch", &type, 1, args, 4);
 }
