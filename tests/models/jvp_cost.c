@@ -1,10 +1,12 @@
 /* jvp_cost.c - what forward mode costs on every model: the time of what its test graph computes together with its derivative along one
  * direction, over the time of the first alone. Two directions: of the first layer's first parameter, which reaches every other layer
  * through its input, as one of the model's input does (each product has one tangent, so 2 is the least); and of all parameters (each
- * product has two, so 3 is the least where products are all there is). Medians of plans run in turn; NAME... restricts it. */
+ * product has two, so 3 is the least where products are all there is). Medians of plans run in turn; NAME... restricts it, and --kernels
+ * lists what the kernels of the first two take, each the least of some runs. */
 #define _POSIX_C_SOURCE 200809L
 #include "autodiff/autodiff.h"
 #include "model.h"
+#include <anneal/profile.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +51,32 @@ static an_status measure(an_plan *plans[PLANS], an_tensor *outs[PLANS], double m
     return AN_OK;
 }
 
-static an_status run(an_ctx *ctx, const model *m)
+static an_status print_kernels(an_ctx *ctx, an_plan *plan)
+{
+    const size_t n = an_plan_kernel_count(plan);
+    double *least = calloc(n + 1, sizeof *least);
+    an_profile *p = an_profile_start(ctx);
+    an_status st = least && p ? AN_OK : AN_ERR_NOMEM;
+    for (int r = 0; r < REPEATS && !st; r++) {
+        const size_t before = an_profile_count(p);
+        st = an_plan_run(plan);
+        for (size_t i = 0; i < n && !st; i++) {
+            const double seconds = an_profile_get(p, before + i).seconds;
+            if (r == 0 || seconds < least[i]) least[i] = seconds;
+        }
+    }
+    for (size_t i = 0; i < n && !st; i++) {
+        const an_kernel_info k = an_plan_kernel(plan, i);
+        printf("%4zu  %8.3f ms  %7.1f GF/s  %6.1f GB/s  %-8s  %s\n", i, 1e3 * least[i], 1e-9 * k.flops / least[i],
+               1e-9 * (k.nbytes_read + k.nbytes_written) / least[i], k.phase, k.name);
+    }
+    printf("\n");
+    an_profile_destroy(p);
+    free(least);
+    return st;
+}
+
+static an_status run(an_ctx *ctx, const model *m, bool list)
 {
     model_options o;
     model_graphs graphs = {0};
@@ -96,6 +123,7 @@ static an_status run(an_ctx *ctx, const model *m)
         printf("%-10s  %8.3f ms  with its tangent along %-24s %8.3f ms  ratio %.2f  along all parameters %8.3f ms  ratio %.2f  kernels %zu, %zu, %zu\n",
                m->name, 1e3 * t[FORWARD], params.items[0].name, 1e3 * t[FIRST], t[FIRST] / t[FORWARD], 1e3 * t[ALL], t[ALL] / t[FORWARD],
                an_plan_kernel_count(plans[FORWARD]), an_plan_kernel_count(plans[FIRST]), an_plan_kernel_count(plans[ALL]));
+    for (int i = 0; i < ALL && list && !st; i++) st = print_kernels(ctx, plans[i]);
 done:
     if (st) printf("%-10s  %s\n", m->name, an_ctx_error(ctx));
     an_ctx_clear_error(ctx);
@@ -108,11 +136,14 @@ int main(int argc, char **argv)
 {
     an_ctx *ctx = NULL;
     int failed = 0;
+    const bool list = argc > 1 && strcmp(argv[1], "--kernels") == 0;
+    argc -= list;
+    argv += list;
     if (an_ctx_create(NULL, &ctx)) return 1;
     for (size_t i = 0; i < model_count(); i++) {
         bool asked = argc < 2;
         for (int k = 1; k < argc; k++) asked = asked || strcmp(argv[k], model_get(i)->name) == 0;
-        if (asked && run(ctx, model_get(i))) failed = 1;
+        if (asked && run(ctx, model_get(i), list)) failed = 1;
         fflush(stdout);
     }
     an_ctx_destroy(ctx);

@@ -58,15 +58,16 @@ static V power(const cpu_emit *e, V n)
     return LLVMBuildBitCast(e->b, bits, cpu_f32_type(e, i32), "");
 }
 
-/* x = n + f, |f| <= 1/2: n as bits, from which ROUND_BITS are to be taken, and 2^f. Adding 1.5 * 2^23 leaves n in the low bits. Of NaN n is
- * nonsense, but 2^f is NaN. */
-enum { ROUND_BITS = 0x4b400000 };
-
+/* 2^f, |f| <= 1/2. */
 static V exp2_part(const cpu_emit *e, V f)
 {
     static const double c[] = {0.00015329264, 0.00133909693, 0.00961849932, 0.0555035956, 0.240226477, 0.693147182, 1.0};
     return POLY(e, f, c);
 }
+
+/* x = n + f, |f| <= 1/2: n as bits, from which ROUND_BITS are to be taken, and 2^f. Adding 1.5 * 2^23 leaves n in the low bits. Of NaN n is
+ * nonsense, but 2^f is NaN. */
+enum { ROUND_BITS = 0x4b400000 };
 
 static V exp2_parts(const cpu_emit *e, V x, V *bits)
 {
@@ -76,11 +77,19 @@ static V exp2_parts(const cpu_emit *e, V x, V *bits)
     return exp2_part(e, sub(e, x, sub(e, n, real(x, round))));
 }
 
-/* 2^n goes in as two factors, so that a result below the normal numbers is rounded once. Where instructions do it: the same bits. */
+/* The same bits by instructions for the steps; NULL where there are none. */
+static V exp2_scaled(const cpu_emit *e, V x)
+{
+    if (!cpu_x86_can_scale(e, x)) return NULL;
+    return cpu_x86_scale(e, exp2_part(e, cpu_x86_fraction(e, x)), cpu_unary(e, "llvm.roundeven", x));
+}
+
+/* 2^n goes in as two factors, so that a result below the normal numbers is rounded once. */
 V cpu_exp2(const cpu_emit *e, V x)
 {
     V n = NULL;
-    if (cpu_x86_can_scale(e, x)) return cpu_x86_scale(e, exp2_part(e, cpu_x86_fraction(e, x)), cpu_unary(e, "llvm.roundeven", x));
+    const V scaled = exp2_scaled(e, x);
+    if (scaled) return scaled;
     V t = select(e, is(e, LLVMRealOLT, x, -160.0), real(x, -160.0), x);
     t = select(e, is(e, LLVMRealOGT, t, 130.0), real(x, 130.0), t);
     const V p = exp2_parts(e, t, &n);
@@ -94,6 +103,8 @@ V cpu_exp2(const cpu_emit *e, V x)
 static V exp2_normal(const cpu_emit *e, V x)
 {
     V n = NULL;
+    const V scaled = exp2_scaled(e, x);
+    if (scaled) return scaled;
     const V p = exp2_parts(e, x, &n);
     return mul(e, p, power(e, LLVMBuildSub(e->b, n, cpu_int(LLVMTypeOf(n), ROUND_BITS), "")));
 }
