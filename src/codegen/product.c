@@ -28,6 +28,8 @@ enum {
     FILL_COPIES = 8
 };
 
+static const double WASTE_MAX = 1.05; /* of rows in passes */
+
 typedef struct product {
     an_uop reduce;
     size_t i, j;
@@ -450,7 +452,8 @@ static layout lay_out(const an_tuner *t, const product *p)
     l.pack = nbytes <= room && p->rows / (double)l.c.mr >= (p->direct ? REUSE_MIN : 2);
     while (l.pack && l.panels * 2 * nr <= WIDE && nbytes * (double)l.panels * 2 <= group && ncolumns >= 2 * l.panels) l.panels *= 2;
     /* Rows that are walked in long steps: chunks of them that fit. */
-    const double row_nbytes = p->k * (double)l.c.mr * (double)p->nbytes, rest = room - nbytes * (double)l.panels;
+    const double row_nbytes = p->k * (double)l.c.mr * (double)p->nbytes, most_nbytes = 0.75 * (double)t->l2_nbytes;
+    const double rest = (room < most_nbytes ? room : most_nbytes) - nbytes * (double)l.panels;
     l.pack_rows = l.pack && p->strided && p->k >= STEPS_MIN && ncolumns >= 4 && rest >= CHUNK_TILES_MIN * row_nbytes && (double)m == p->rows;
     int64_t nchunks = 1;
     if (l.pack_rows) {
@@ -475,8 +478,15 @@ static int64_t divisor(int64_t n, int64_t most, int64_t least)
     return d >= least ? d : 0;
 }
 
-/* In passes, in which a tile of columns stays in the nearest cache and a chunk of rows, copied, in the one behind it: for products
- * whose operands leave those caches between two uses. False where sizes do not divide: sums that are carried are added to once. */
+/* What chunks of n rows waste of m: threads that wait for others, and rows that are computed twice. 1: nothing. */
+static double waste_of(const an_tuner *t, int64_t m, int64_t n, int64_t mr)
+{
+    const int64_t threads = t->threads ? t->threads : 2, parts = m / n;
+    return edge(parts, threads) * edge(n, mr);
+}
+
+/* In passes, in which a tile of columns stays near the nearest cache, half as much again as is in it, since it is read in order, and a
+ * chunk of rows, copied, in the one behind it: for products whose operands leave those caches between two uses. False where sizes do not divide: sums that are carried are added to once. */
 static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
 {
     const int64_t k = an_uop_nsrc(t->g, p->reduce) == 2 ? an_range_bound(t->g, an_uop_src(t->g, p->reduce, 1)) : 0;
@@ -484,7 +494,7 @@ static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
     *l = (layout){.c = choose_tile(t, p, true), .panels = 1, .pack = true, .pack_rows = true};
     const int64_t step_nbytes = l->c.nv * p->lanes * (int64_t)p->nbytes, row_nbytes = l->c.mr * (int64_t)p->nbytes;
     if (l->c.mr < 4 || (double)m != p->rows || k * step_nbytes <= 2 * (int64_t)t->l1_nbytes) return false;
-    l->pass = divisor(k, (int64_t)t->l1_nbytes * 4 / 5 / step_nbytes, p->strided ? STRIDED_MIN : STEPS_MIN);
+    l->pass = divisor(k, (int64_t)t->l1_nbytes * 8 / 5 / step_nbytes, p->strided ? STRIDED_MIN : STEPS_MIN);
     if (!l->pass || l->pass == k) return false;
     l->chunk = divisor(m, (int64_t)t->l2_nbytes / 2 / (row_nbytes * l->pass) * l->c.mr, CHUNK_MIN);
     const bool fits = k * WIDE * (int64_t)p->nbytes <= (int64_t)t->l2_nbytes / 2; /* a group of whole columns, beside the rows */
@@ -494,6 +504,10 @@ static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
         l->share = divisor(n, n / parts, 2 * l->c.nv * p->lanes);
         l->chunk = 0;
         if (!l->share) return false;
+    }
+    while (l->chunk && waste_of(t, m, l->chunk, l->c.mr) > WASTE_MAX) {
+        l->chunk = divisor(m, l->chunk - 1, CHUNK_MIN);
+        if (!l->chunk) return false;
     }
     if (l->chunk == m) l->chunk = 0;
     const int64_t tiles = (l->chunk ? l->chunk : m) / l->c.mr, lines = l->pass * ((step_nbytes + LINE_NBYTES - 1) / LINE_NBYTES);
