@@ -485,8 +485,9 @@ static double waste_of(const an_tuner *t, int64_t m, int64_t n, int64_t mr)
     return edge(parts, threads) * edge(n, mr);
 }
 
-/* In passes, in which a tile of columns stays near the nearest cache, half as much again as is in it, since it is read in order, and a
- * chunk of rows, copied, in the one behind it: for products whose operands leave those caches between two uses. False where sizes do not divide: sums that are carried are added to once. */
+/* In passes, in which a tile of columns stays in the nearest cache and a chunk of rows, copied, in the one behind it: for products
+ * whose operands leave those caches between two uses. Where rows are walked in long steps longer passes are better, though what leaves the
+ * nearest cache comes again from the next. False where sizes do not divide: sums that are carried are added to once. */
 static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
 {
     const int64_t k = an_uop_nsrc(t->g, p->reduce) == 2 ? an_range_bound(t->g, an_uop_src(t->g, p->reduce, 1)) : 0;
@@ -494,7 +495,7 @@ static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
     *l = (layout){.c = choose_tile(t, p, true), .panels = 1, .pack = true, .pack_rows = true};
     const int64_t step_nbytes = l->c.nv * p->lanes * (int64_t)p->nbytes, row_nbytes = l->c.mr * (int64_t)p->nbytes;
     if (l->c.mr < 4 || (double)m != p->rows || k * step_nbytes <= 2 * (int64_t)t->l1_nbytes) return false;
-    l->pass = divisor(k, (int64_t)t->l1_nbytes * 8 / 5 / step_nbytes, p->strided ? STRIDED_MIN : STEPS_MIN);
+    l->pass = divisor(k, (int64_t)t->l1_nbytes * (p->strided ? 8 : 4) / 5 / step_nbytes, p->strided ? STRIDED_MIN : STEPS_MIN);
     if (!l->pass || l->pass == k) return false;
     l->chunk = divisor(m, (int64_t)t->l2_nbytes / 2 / (row_nbytes * l->pass) * l->c.mr, CHUNK_MIN);
     const bool fits = k * WIDE * (int64_t)p->nbytes <= (int64_t)t->l2_nbytes / 2; /* a group of whole columns, beside the rows */
