@@ -914,6 +914,8 @@ an_status an_sched_bands_note(an_sched *s)
     uint32_t *order = NULL;
     size_t n = 0;
     const size_t count = s->kernels.len;
+    if (s->bands_noted) return AN_OK;
+    s->bands_noted = true;
     an_status st = an_sched_order_try(s, &order, &n);
     if (!st) st = find_groups(s, order, n, NULL);
     an_mem_free(s->ctx, order, count * sizeof *order);

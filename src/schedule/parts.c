@@ -22,6 +22,7 @@ enum {
     ALL_MIN = 1 << 17, /* values of all results together: else one kernel is done sooner than two */
     STEPS_MIN = 128,   /* the same of a product, whose parts share tiles */
     TILE_SIDE = 128,   /* a product's results come in tiles of that side: their operands are used again */
+    TILE_STEPS = 16,   /* of a sum, in a tile */
     UNIT_THREADS = 64, /* threads of the device that stand for a unit, which works on tiles */
     APART_MIN = 16     /* terms of a product that is worth a buffer between its kernel and what follows */
 };
@@ -107,13 +108,20 @@ static double busy(const an_sched *s, double tiles)
 }
 
 /* In how many parts a product of so many tiles is cut by a range of n, most at most: the fewest that keep the units busy, else those
- * that keep them busiest. */
+ * that keep them busiest. Whole tiles along the range stay whole. */
 static int64_t parts_of_product(const an_sched *s, int64_t n, double tiles, double most)
 {
+    const int64_t unit = n % TILE_STEPS == 0 ? TILE_STEPS : 1;
     int64_t best = 1;
     for (int64_t d = 1; d <= n && (double)d <= most && busy(s, tiles * (double)best) < BUSY; d++)
-        if (n % d == 0 && busy(s, tiles * (double)d) > busy(s, tiles * (double)best)) best = d;
+        if (n % (d * unit) == 0 && busy(s, tiles * (double)d) > busy(s, tiles * (double)best)) best = d;
     return best;
+}
+
+double an_parts_busy(const an_sched *s, int64_t n, double results)
+{
+    const double tiles = results / (TILE_SIDE * TILE_SIDE);
+    return busy(s, tiles * (double)parts_of_product(s, n, tiles, (double)n / STEPS_MIN));
 }
 
 /* Does the kernel's product lose more to what else is computed of its results than a launch, and a buffer for them, cost? */
@@ -262,8 +270,8 @@ static an_status take_in_parts(an_sched *s, const parted *p, an_uop *becomes)
     return an_uop_is_none(*becomes) ? AN_ERR_NOMEM : AN_OK;
 }
 
-/* Each of its reductions sees what those before it became. *noted: bands.c has been asked. */
-static an_status kernel_in_parts(an_sched *s, uint32_t k, bool *noted)
+/* Each of its reductions sees what those before it became. */
+static an_status kernel_in_parts(an_sched *s, uint32_t k)
 {
     an_uop_vec reduces = {0};
     an_status st = outermost(s, &s->kernels.data[k], &reduces);
@@ -274,10 +282,7 @@ static an_status kernel_in_parts(an_sched *s, uint32_t k, bool *noted)
         parted p;
         an_uop becomes = AN_UOP_NONE;
         const bool worth = plan(s, &s->kernels.data[k], reduces.data[i], left == 1, &p);
-        if (worth && !*noted) {
-            st = an_sched_bands_note(s);
-            *noted = true;
-        }
+        if (worth) st = an_sched_bands_note(s);
         if (worth && !st && !an_idmap_get(&s->banded, k)) {
             any = true;
             left -= p.count == 1;
@@ -297,9 +302,8 @@ static an_status kernel_in_parts(an_sched *s, uint32_t k, bool *noted)
 an_status an_sched_parts(an_sched *s)
 {
     const size_t n = s->kernels.len;
-    bool noted = false;
     an_status st = AN_OK;
     for (uint32_t k = 0; k < n && !st && !s->cost->no_fuse; k++)
-        if (!s->kernels.data[k].dead && s->kernels.data[k].has_reduce) st = kernel_in_parts(s, k, &noted);
+        if (!s->kernels.data[k].dead && s->kernels.data[k].has_reduce) st = kernel_in_parts(s, k);
     return st;
 }

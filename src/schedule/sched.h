@@ -48,6 +48,19 @@ typedef struct an_kern {
     bool dead;         /* merged into another */
 } an_kern;
 
+/* What a product reads along some ranges, and its copy at multiples of four (align.c). */
+typedef struct an_aligned_axis {
+    an_uop range;
+    int64_t n, step, size; /* size: in the copy */
+} an_aligned_axis;
+
+typedef struct an_aligned {
+    an_uop load, ptr, copy;            /* copy: none where it is read as it is */
+    an_aligned_axis axes[AN_RANK_MAX]; /* by falling steps: memory runs along the last one */
+    uint32_t naxes;
+    int64_t offset;
+} an_aligned;
+
 typedef struct an_sched {
     an_graph *g;
     an_ctx *ctx;
@@ -72,6 +85,8 @@ typedef struct an_sched {
     bool all_tight;
     an_idmap buffer_of;  /* stored node -> its BUFFER or ASSIGN */
     an_uop_vec outputs;  /* BUFFERs of the roots */
+    AN_VEC(an_aligned) aligned; /* copies that are made */
+    bool bands_noted;    /* banded is known */
     an_idmap banded;     /* kernels that bands.c is to run over bands of rows: they keep rows as one range */
 } an_sched;
 
@@ -143,13 +158,16 @@ an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots); /* fus
 void an_kern_fini(an_sched *s, an_kern *k);
 an_status an_sched_build(an_sched *s);                                    /* build.c: stores as expressions */
 an_status an_sched_collapse(an_sched *s);                                 /* collapse.c: reductions in closed form */
+an_status an_sched_align(an_sched *s);                                     /* align.c: operands of products at multiples of four; before and after parts */
 an_status an_sched_parts(an_sched *s);                                     /* parts.c: reductions with few results in two kernels */
 an_status an_sched_merge(an_sched *s);                                    /* merge.c: kernels with several outputs */
 an_status an_sched_pack(an_sched *s);                                     /* pack.c: operands of products in panels */
 an_status an_sched_order(an_sched *s, uint32_t **order, size_t *n);       /* order.c: launch order */
+/* parts.c: how busy a product with so many results keeps the device's units, its sum over n in parts as it would be. */
+double an_parts_busy(const an_sched *s, int64_t n, double results);
 /* order.c: the same as far as it goes, before all kernels are there: those in a circle, and after it, are left out. */
 an_status an_sched_order_try(an_sched *s, uint32_t **order, size_t *n);
-/* bands.c: notes in s->banded the kernels that would run over bands, were these all. */
+/* bands.c: notes in s->banded the kernels that would run over bands, were these all; once. */
 an_status an_sched_bands_note(an_sched *s);
 /* bands.c: what is large and short-lived, a band of rows at a time; kernels it runs over bands are in *out once a band. */
 an_status an_sched_bands(an_sched *s, const uint32_t *order, size_t n, an_entry_vec *out);

@@ -28,6 +28,7 @@ static void sched_fini(an_sched *s)
     an_idmap_fini(&s->buffer_of, s->ctx);
     an_idmap_fini(&s->tight, s->ctx);
     an_idmap_fini(&s->banded, s->ctx);
+    an_vec_fini(s->ctx, &s->aligned);
     an_pairmap_fini(&s->evals, s->ctx);
 }
 
@@ -105,8 +106,14 @@ an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, cons
     an_trace_pass_end(trace);
     if (st) goto done;
 
+    an_trace_pass_begin(trace, "align", g);
+    st = whole(&s, failures, an_sched_align(&s));
+    an_trace_pass_end(trace);
+    if (st) goto done;
+
     an_trace_pass_begin(trace, "parts", g);
     st = whole(&s, failures, an_sched_parts(&s));
+    if (!st) st = whole(&s, failures, an_sched_align(&s)); /* what is a product of its own now */
     an_trace_pass_end(trace);
     if (st) goto done;
 
