@@ -108,10 +108,10 @@ static double busy(const an_sched *s, double tiles)
 }
 
 /* In how many parts a product of so many tiles is cut by a range of n, most at most: the fewest that keep the units busy, else those
- * that keep them busiest. Whole tiles along the range stay whole. */
-static int64_t parts_of_product(const an_sched *s, int64_t n, double tiles, double most)
+ * that keep them busiest. Where it is the only range, whole tiles along it stay whole. */
+static int64_t parts_of_product(const an_sched *s, int64_t n, double tiles, double most, bool only)
 {
-    const int64_t unit = n % TILE_STEPS == 0 ? TILE_STEPS : 1;
+    const int64_t unit = only && n % TILE_STEPS == 0 ? TILE_STEPS : 1;
     int64_t best = 1;
     for (int64_t d = 1; d <= n && (double)d <= most && busy(s, tiles * (double)best) < BUSY; d++)
         if (n % (d * unit) == 0 && busy(s, tiles * (double)d) > busy(s, tiles * (double)best)) best = d;
@@ -121,7 +121,7 @@ static int64_t parts_of_product(const an_sched *s, int64_t n, double tiles, doub
 double an_parts_busy(const an_sched *s, int64_t n, double results)
 {
     const double tiles = results / (TILE_SIDE * TILE_SIDE);
-    return busy(s, tiles * (double)parts_of_product(s, n, tiles, (double)n / STEPS_MIN));
+    return busy(s, tiles * (double)parts_of_product(s, n, tiles, (double)n / STEPS_MIN, true));
 }
 
 /* Does the kernel's product lose more to what else is computed of its results than a launch, and a buffer for them, cost? */
@@ -164,7 +164,7 @@ static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, bool is_alone,
     for (uint32_t i = 1; i < an_uop_nsrc(g, reduce); i++) {
         int64_t n = 0;
         (void)const_size(s, an_uop_src(g, reduce, i), &n);
-        const int64_t count = reuse ? parts_of_product(s, n, tiles, most) : divisor(n, most);
+        const int64_t count = reuse ? parts_of_product(s, n, tiles, most, an_uop_nsrc(g, reduce) == 2) : divisor(n, most);
         const double now = reuse ? busy(s, tiles * (double)count) : (double)count;
         if (count == 1 || now <= gain * (p->count == 1 ? 1 : reuse ? MORE_BUSY : MORE_PARTS)) continue;
         p->range = an_uop_src(g, reduce, i);
