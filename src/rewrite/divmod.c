@@ -216,10 +216,23 @@ static bool recombine(an_rewriter *rw, an_lin *a)
     return false;
 }
 
+/* (x + c) + d of constants is x + (c + d), or none. */
+static an_uop add_constants(an_rewriter *rw, an_uop n)
+{
+    an_graph *g = rw->graph;
+    const an_uop x = an_uop_src(g, n, 0), d = an_uop_src(g, n, 1);
+    int64_t v = 0, w = 0;
+    if (!an_rule_int(g, d, &w) || an_uop_op(g, x) != AN_OP_ADD || !an_rule_int(g, an_uop_src(g, x, 1), &v)) return AN_UOP_NONE;
+    return an_binary(g, AN_OP_ADD, an_uop_src(g, x, 0), an_binary(g, AN_OP_ADD, an_uop_src(g, x, 1), d));
+}
+
 an_uop an_rule_sum(an_rewriter *rw, an_uop n)
 {
+    enum { MIXED_MAX = 4 };
     an_lin a;
     if (!an_lin_of(rw, n, AN_LIN_WRAPPING, &a)) return AN_UOP_NONE;
+    /* Generators of random numbers add to sums that they use: in an order of its own each would be computed anew. */
+    if (an_dtype_kind_of(an_uop_dtype(rw->graph, n)) == AN_KIND_UINT && a.n > MIXED_MAX) return add_constants(rw, n);
     while (recombine(rw, &a)) {}
     return an_lin_build(rw, &a, AN_LIN_WRAPPING);
 }

@@ -4,6 +4,7 @@
 
 #include "eval_graph.h"
 #include "base/threefry.h"
+#include "rewrite/rewrite.h"
 #include "tensor/tensor.h"
 #include <anneal/device.h>
 #include <anneal/plan.h>
@@ -54,6 +55,25 @@ static void threefry_gives_the_published_vectors(an_test *t)
         }
         an_graph_destroy(g);
     }
+}
+
+/* Simplified, a block is no more additions than it is written with: sums that are used again are not computed anew in each round. */
+static void a_block_keeps_its_sums(an_test *t)
+{
+    enum { ADDITIONS = 2 + 20 + 3 * 5 };
+    an_graph *g = an_test_graph(t);
+    const an_uop words = an_param(g, AN_U32, 0), to = an_param(g, AN_U32, 1);
+    an_uop in[4], out[2], stores[2];
+    an_uop_vec order = {0};
+    size_t n = 0;
+    for (int i = 0; i < 4; i++) in[i] = an_load(g, words, an_index(g, i), AN_UOP_NONE);
+    an_threefry2x32_nodes(g, in, in + 2, out);
+    for (int i = 0; i < 2; i++) stores[i] = an_store(g, to, an_index(g, i), out[i], AN_UOP_NONE);
+    const an_uop sink = an_simplify(g, an_sink(g, stores, 2));
+    CHECK_OK(t, an_toposort(g, &sink, 1, &order));
+    for (size_t i = 0; i < order.len; i++) n += an_uop_op(g, order.data[i]) == AN_OP_ADD;
+    an_vec_fini(t->ctx, &order);
+    CHECK(t, n > 20 && n <= ADDITIONS);
 }
 
 /* Element i of draw j is threefry(threefry(seed, j), {i, 1}), to the bit. */
@@ -300,7 +320,7 @@ static void the_graph_of_a_draw_is_what_runs(an_test *t)
     an_graph_destroy(g);
 }
 
-AN_TEST_MAIN(AN_CASE(threefry_gives_the_published_vectors), AN_CASE(a_draw_is_what_the_header_says),
+AN_TEST_MAIN(AN_CASE(threefry_gives_the_published_vectors), AN_CASE(a_block_keeps_its_sums), AN_CASE(a_draw_is_what_the_header_says),
              AN_CASE(every_device_draws_the_same_numbers), AN_CASE(seeds_and_draws_differ), AN_CASE(a_stream_goes_on_from_its_states),
              AN_CASE(a_plan_draws_fresh_numbers_and_a_draw_is_drawn_once), AN_CASE(distributions_are_what_they_say),
              AN_CASE(a_permutation_has_every_number_once_and_any_order), AN_CASE(the_graph_of_a_draw_is_what_runs))
