@@ -113,7 +113,7 @@ double an_sched_evals(an_sched *s, uint32_t kernel, an_uop tuple)
 
 double an_sched_crowding(an_sched *s, const an_kern *k, double more)
 {
-    enum { AFTER_MAX = 20 }; /* operations on each result that a product does not feel */
+    enum { AFTER_MAX = 10 }; /* operations on each result that a product does not feel */
     double results = 1;
     if (s->cost->crowding == 0 || !k->has_reduce) return 0;
     for (size_t i = 0; i < k->loops.len; i++) results *= an_range_size(s, k->loops.data[i]);

@@ -15,7 +15,7 @@ typedef struct merger {
     an_edge_vec edges;
 } merger;
 
-static const double REUSE_MIN = 8;    /* operations on each element read, in a product */
+static const double REUSE_MIN = 4;    /* how often each element is read, in a product */
 static const double RIDING_LIGHT = 3; /* slowdown of other reductions */
 
 static bool reaches(const merger *m, uint32_t a, uint32_t b)
@@ -123,12 +123,47 @@ static bool loads_match(an_sched *s, const an_uop_vec *stores, const an_uop_vec 
     return ok;
 }
 
+/* Iterations of the reduction of a kernel that has the most: over what it varies with, and its own. */
+static double iterations(an_sched *s, const an_kern *k)
+{
+    an_uop_vec order = {0}, below = {0};
+    double most = 0;
+    (void)an_toposort(s->g, k->stores.data, (uint32_t)k->stores.len, &order);
+    for (size_t i = 0; i < order.len; i++) {
+        double n = 1;
+        if (an_uop_op(s->g, order.data[i]) != AN_OP_REDUCE) continue;
+        below.len = 0;
+        (void)an_ranges_below(s, an_uop_src(s->g, order.data[i], 0), &below);
+        for (size_t r = 0; r < below.len; r++) n *= an_range_size(s, below.data[r]);
+        if (n > most) most = n;
+    }
+    an_vec_fini(s->ctx, &order);
+    an_vec_fini(s->ctx, &below);
+    return most;
+}
+
+/* Has the kernel a reduction that varies with a loop further in than the first n? */
+static bool reduces_within(an_sched *s, const an_kern *k, size_t n)
+{
+    an_uop_vec order = {0}, below = {0};
+    bool found = an_toposort(s->g, k->stores.data, (uint32_t)k->stores.len, &order) != AN_OK;
+    for (size_t i = 0; i < order.len && !found; i++) {
+        if (an_uop_op(s->g, order.data[i]) != AN_OP_REDUCE) continue;
+        below.len = 0;
+        found = !an_ranges_below(s, an_uop_src(s->g, order.data[i], 0), &below);
+        for (size_t l = n; l < k->loops.len && !found; l++) found = an_vec_has(&below, k->loops.data[l]);
+    }
+    an_vec_fini(s->ctx, &order);
+    an_vec_fini(s->ctx, &below);
+    return found;
+}
+
 /* Slowdown of the reductions of a kernel when they share one: those that use what they read again and again lose their tiles. */
 static double riding(an_sched *s, const an_kern *k)
 {
     double read = 0;
     for (size_t i = 0; i < k->reads.len; i++) read += an_numel(s, an_uop_shape(s->g, an_ptr_base(s->g, k->reads.data[i])));
-    return k->reduce_ops > REUSE_MIN * read ? s->cost->riding : RIDING_LIGHT;
+    return iterations(s, k) > REUSE_MIN * read ? s->cost->riding : RIDING_LIGHT;
 }
 
 /* Are the loops of a kernel iterations enough where these are threads, or rows of threads? */
@@ -163,7 +198,7 @@ static bool worth_it(an_sched *s, const an_kern *shorter, const an_kern *longer,
         else if (other < loss)
             loss = other;
     }
-    if (!equal) loss += s->cost->carrying * longer->reduce_ops;
+    if (!equal && reduces_within(s, longer, shorter->loops.len)) loss += s->cost->carrying * longer->reduce_ops;
     if (equal && ride[0] > RIDING_LIGHT && !longer->has_reduce) loss += an_sched_crowding(s, shorter, an_stores_ops(s, &longer->stores, false));
     if (equal && ride[1] > RIDING_LIGHT && !shorter->has_reduce) loss += an_sched_crowding(s, longer, an_stores_ops(s, &shorter->stores, false));
     return loss / s->cost->ops_per_ns < s->cost->launch_ns + shared / s->cost->bytes_per_ns;

@@ -84,6 +84,25 @@ static void what_crowds_a_product_on_a_gpu_follows_it(an_test *t)
     }
 }
 
+/* The activation of a product that is kept too: with erf apart, what is light in its kernel. */
+static void an_activation_rides_with_a_product_if_it_is_light(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    an_tensor *y = an_matmul(some(g, AN_DIMS(16384, 384)), some(g, AN_DIMS(384, 1536)));
+    an_tensor *light[2] = {y, an_relu(y)}, *heavy[2] = {y, an_gelu(y)};
+    CHECK_EQ(t, make(t, g, "webgpu", light, 2, "").nkernels, 1);
+    CHECK_EQ(t, make(t, g, "webgpu", heavy, 2, "").nkernels, 2);
+}
+
+/* Extremes and sums of rows that are kept, and what is computed of them: rows are read once. */
+static void a_softmax_whose_parts_are_kept_is_one_kernel(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    an_tensor *x = some(g, AN_DIMS(98304, 256)), *most = an_max(x, AN_DIMS(-1), true), *e = an_exp(an_sub(x, most)), *sum = an_sum(e, AN_DIMS(-1), true);
+    an_tensor *outs[3] = {most, sum, an_div(e, sum)};
+    CHECK_EQ(t, make(t, g, "webgpu", outs, 3, "").nkernels, 1);
+}
+
 /* Few results of much are taken in parts on a GPU, also where something else is run a band of rows at a time. */
 static void bands_leave_other_reductions_their_parts(an_test *t)
 {
@@ -116,5 +135,6 @@ static void the_part_of_a_value_is_stored_not_all_of_it(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(a_product_beside_another_reduction_is_apart), AN_CASE(its_values_are_those_of_one_kernel), AN_CASE(what_crowds_a_product_on_a_gpu_follows_it),
+             AN_CASE(an_activation_rides_with_a_product_if_it_is_light), AN_CASE(a_softmax_whose_parts_are_kept_is_one_kernel),
              AN_CASE(bands_leave_other_reductions_their_parts), AN_CASE(products_are_cut_for_the_units_to_end_together),
              AN_CASE(the_part_of_a_value_is_stored_not_all_of_it))
