@@ -173,6 +173,26 @@ static double cost_of_copy(const an_sched *s, const operand *o)
     return s->cost->launch_ns + (from + to) * (double)an_dtype_nbytes(an_uop_dtype(s->g, o->load)) / s->cost->bytes_per_ns;
 }
 
+/* Does every store walk the loop with stride 1? */
+static bool is_stored_along(an_sched *s, const an_kern *kern, an_uop loop)
+{
+    int64_t step = 0;
+    for (size_t i = 0; i < kern->stores.len; i++)
+        if (!an_index_step(s->g, an_uop_src(s->g, kern->stores.data[i], 1), loop, &step) || step != 1) return false;
+    return true;
+}
+
+/* The loop that is to have whole vectors, as memory runs along it in the copy of an operand, or in what is stored; none if there is none to pad. */
+static const axis *loop_to_pad(an_sched *s, const an_kern *kern, const product *p, const operand *o)
+{
+    for (uint32_t i = o->naxes; i-- > 0;) {
+        const axis *a = &o->axes[i];
+        if (an_uop_eq(a->range, p->k) || a->n % LANES == 0 || a->size < up_to(a->n, LANES)) continue;
+        if (i + 1 == o->naxes || is_stored_along(s, kern, a->range)) return a;
+    }
+    return NULL;
+}
+
 /* Are copies worth it? wants says which. */
 static bool plan(an_sched *s, const an_kern *kern, product *p, bool wants[OPERANDS])
 {
@@ -180,12 +200,12 @@ static bool plan(an_sched *s, const an_kern *kern, product *p, bool wants[OPERAN
     bool any = false;
     for (uint32_t i = 0; i < OPERANDS; i++) {
         operand *o = &p->of[i];
-        const axis *along = along_of(o);
         lay_out(p, o);
         wants[i] = p->steps != p->nk || is_odd(p, o);
         any = any || wants[i];
         if (wants[i]) cost += cost_of_copy(s, o);
-        if (wants[i] && !an_uop_eq(along->range, p->k) && along->n % LANES && varies_with(&p->of[1 - i], along->range)) return false;
+        const axis *loop = wants[i] ? loop_to_pad(s, kern, p, o) : NULL;
+        if (loop && varies_with(&p->of[1 - i], loop->range)) return false; /* which has no room */
     }
     if (!any || kern->reads.len + kern->writes.len + OPERANDS > s->cost->max_buffers) return false;
     return cost < LOST * 2 * p->results * (double)p->nk / s->cost->ops_per_ns;
@@ -212,11 +232,29 @@ static an_uop index_of(an_graph *g, const operand *o, const an_uop *at)
     return flat;
 }
 
-static an_status make_copy(an_sched *s, operand *o)
+/* Is it there before any kernel has run? */
+static bool is_given(const an_sched *s, an_uop ptr)
+{
+    for (size_t k = 0; k < s->kernels.len; k++)
+        if (!s->kernels.data[k].dead && an_vec_has(&s->kernels.data[k].writes, ptr)) return false;
+    return true;
+}
+
+/* May both copies be made by one kernel? What it waited for would be waited for by every user of the other. */
+static bool are_alike(const an_sched *s, const operand *a, const operand *b)
+{
+    bool alike = a->naxes == b->naxes && is_given(s, a->ptr) && is_given(s, b->ptr);
+    for (uint32_t i = 0; i < a->naxes && alike; i++) alike = a->axes[i].size == b->axes[i].size;
+    return alike;
+}
+
+/* In kernel c, or where that is UINT32_MAX in one of its own, which *made tells. */
+static an_status make_copy(an_sched *s, operand *o, uint32_t c, uint32_t *made)
 {
     an_graph *g = s->g;
     an_uop dims[AN_RANK_MAX], at[AN_RANK_MAX], from = an_index(g, o->offset), gate = AN_UOP_NONE;
     const operand *known = find_copy(s, o);
+    *made = UINT32_MAX;
     if (known) {
         o->copy = known->copy;
         return AN_OK;
@@ -224,7 +262,7 @@ static an_status make_copy(an_sched *s, operand *o)
     for (uint32_t i = 0; i < o->naxes; i++) dims[i] = an_index(g, o->axes[i].size);
     o->copy = an_buffer_node(g, an_uop_dtype(g, o->load), dims, o->naxes);
     if (an_uop_is_none(o->copy)) return AN_ERR_NOMEM;
-    const uint32_t c = an_sched_kernel_new(s, o->copy, reason_of(s, o));
+    if (c == UINT32_MAX) c = *made = an_sched_kernel_new(s, o->copy, reason_of(s, o));
     if (c == UINT32_MAX) return AN_ERR_NOMEM;
     an_kern *kern = &s->kernels.data[c];
     for (uint32_t i = 0; i < o->naxes; i++) {
@@ -299,15 +337,17 @@ static an_status pad_loop(an_sched *s, uint32_t k, an_uop loop, int64_t n, an_uo
 static an_status align(an_sched *s, uint32_t k, product *p, const bool wants[OPERANDS])
 {
     an_status st = AN_OK;
-    for (uint32_t i = 0; i < OPERANDS && !st; i++)
-        if (wants[i]) st = make_copy(s, &p->of[i]);
+    const bool together = wants[0] && wants[1] && are_alike(s, &p->of[0], &p->of[1]);
+    uint32_t first = UINT32_MAX, second = UINT32_MAX;
+    if (wants[0]) st = make_copy(s, &p->of[0], UINT32_MAX, &first);
+    if (wants[1] && !st) st = make_copy(s, &p->of[1], together ? first : UINT32_MAX, &second);
     an_uop reduce = st ? AN_UOP_NONE : reduce_of_copies(s, p);
     if (an_uop_is_none(reduce)) return AN_ERR_NOMEM;
     an_kern *kern = &s->kernels.data[k];
     st = an_substitute_many(s->g, kern->stores.data, kern->stores.len, &p->reduce, &reduce, 1);
     for (uint32_t i = 0; i < OPERANDS && !st; i++) {
-        const axis *along = along_of(&p->of[i]);
-        if (wants[i] && !an_uop_eq(along->range, p->k) && along->n % LANES) st = pad_loop(s, k, along->range, along->n, &reduce);
+        const axis *loop = wants[i] ? loop_to_pad(s, &s->kernels.data[k], p, &p->of[i]) : NULL;
+        if (loop) st = pad_loop(s, k, loop->range, loop->n, &reduce);
     }
     return st ? st : an_kern_refresh(s, &s->kernels.data[k]) ? AN_OK : AN_ERR_NOMEM;
 }
