@@ -8,19 +8,20 @@
  *              are the threads of a row, so that neighbours read neighbours
  *   elements   else a thread for each element, or for four of them side by side
  *
- * Tiles were measured on an NVIDIA H200 (docs/PERFORMANCE.md); rate is f32 TF/s where there are workgroups enough. */
+ * Tiles were measured on an NVIDIA H200 (docs/PERFORMANCE.md); rate is f32 TF/s where there are workgroups enough. plain: where units get more
+ * workgroups than they hold at a time, no load is gated, and memory does not run along the range summed over in all operands. */
 #include "codegen/gpu.h"
 
 #include <math.h>
 
-enum { K_STEP = 16, ROW_MIN = 64, ROWS_MAX = 1 << 16, COLUMN_LANES = 32, LOOPS_MAX = 12, JOIN_MAX = 1024, JOINED_MAX = 16, JOIN_ROWS_MAX = 1 << 14 };
+enum { K_STEP = 16, HELD_THREADS = 512, ROW_MIN = 64, ROWS_MAX = 1 << 16, COLUMN_LANES = 32, LOOPS_MAX = 12, JOIN_MAX = 1024, JOINED_MAX = 16, JOIN_ROWS_MAX = 1 << 14 };
 
 static const struct shape {
     int64_t m, n, tm, tn;
-    double rate;
+    double rate, plain;
 } shapes[] = {
-    {128, 128, 8, 8, 43}, {64, 128, 8, 8, 39}, {128, 64, 8, 8, 39}, {64, 64, 8, 8, 38},
-    {64, 32, 8, 4, 24},   {32, 64, 4, 8, 24},  {32, 32, 4, 4, 18},
+    {128, 128, 8, 8, 43, 43}, {64, 128, 8, 8, 39, 43.5}, {128, 64, 8, 8, 39, 39}, {64, 64, 8, 8, 38, 38},
+    {64, 32, 8, 4, 24, 24},   {32, 64, 4, 8, 24, 24},    {32, 32, 4, 4, 18, 18},
 };
 
 typedef struct chooser {
@@ -213,7 +214,7 @@ static bool fill(side *s, int64_t size, int64_t each, bool whole)
     return rest == 1;
 }
 
-static const struct shape *choose_shape(const chooser *c, side *i, side *j, double batch, int64_t step, bool whole)
+static const struct shape *choose_shape(const chooser *c, side *i, side *j, double batch, int64_t step, bool whole, bool plain)
 {
     const struct shape *best = NULL;
     double most = 0, m = 1, n = 1;
@@ -228,7 +229,8 @@ static const struct shape *choose_shape(const chooser *c, side *i, side *j, doub
         for (uint32_t k = 0; k < i->count; k++) blocks *= (double)((i->n[k] + i->take[k] - 1) / i->take[k]);
         for (uint32_t k = 0; k < j->count; k++) blocks *= (double)((j->n[k] + j->take[k] - 1) / j->take[k]);
         const double units = c->opts->gpu.units, each = ceil(blocks / units); /* the last ones wait for the busiest unit */
-        const double score = s->rate * m * n * batch / (each * units * (double)s->m * (double)s->n);
+        const bool held = each * (double)(s->m / s->tm * (s->n / s->tn)) <= HELD_THREADS;
+        const double score = (plain && !held ? s->plain : s->rate) * m * n * batch / (each * units * (double)s->m * (double)s->n);
         if (score > most) {
             most = score;
             best = s;
@@ -394,6 +396,25 @@ static an_status choose_sides(const chooser *c, factors *p)
     return AN_OK;
 }
 
+/* Are tiles copied by vectors, of one operand at least as they lie? */
+static an_status is_plain(const chooser *c, const factors *p, bool *plain)
+{
+    const size_t nbytes = c->d.order.len * sizeof(int64_t), end = an_dag_pos(&c->d, p->reduce);
+    int64_t *coef = an_mem_alloc(c->ctx, nbytes);
+    if (!coef) return AN_ERR_NOMEM;
+    bool gated = false, across = true;
+    an_dag_coefs(&c->d, p->k, coef);
+    for (size_t i = 0; i < end; i++) {
+        const an_uop load = c->d.order.data[i];
+        if (an_uop_op(c->g, load) != AN_OP_LOAD || !an_rangeset_has(&c->d.deps[i], p->k)) continue;
+        gated = gated || an_uop_nsrc(c->g, load) > 2;
+        across = across && coef[an_dag_pos(&c->d, an_uop_src(c->g, load, 1))] == 1;
+    }
+    an_mem_free(c->ctx, coef, nbytes);
+    *plain = !gated && !across && bound_at(c, p->k) % p->step == 0;
+    return AN_OK;
+}
+
 /* The loops of side j: j, and as long as it is short what lies next to it in memory and the loads of i do not vary with. */
 static an_status gather_side(const chooser *c, const factors *p, side *s)
 {
@@ -423,8 +444,10 @@ static an_status gather_side(const chooser *c, const factors *p, side *s)
 
 static an_status plan_product(const chooser *c, factors *p, side *i, side *j, bool whole, const struct shape **shape)
 {
+    bool plain = false;
     an_status st = choose_sides(c, p);
     *shape = NULL;
+    if (!st) st = is_plain(c, p, &plain);
     if (st || p->i == AN_RANGES_MAX || p->j == AN_RANGES_MAX) return st;
     *i = (side){.ids = {id_at(c, p->i)}, .count = 1, .n = {bound_at(c, p->i)}};
     st = gather_side(c, p, j);
@@ -435,7 +458,7 @@ static an_status plan_product(const chooser *c, factors *p, side *i, side *j, bo
             for (uint32_t k = 0; k < j->count; k++) mine = mine || j->ids[k] == id_at(c, r);
             if (kind_at(c, r) == AN_RANGE_LOOP && !mine) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
         }
-        *shape = choose_shape(c, i, j, batch, p->step, whole);
+        *shape = choose_shape(c, i, j, batch, p->step, whole, plain);
         if (*shape || again) break;
         const uint64_t other = loads_with(c, p->reduce, p->i); /* the longest loop of that side instead */
         for (size_t r = 0; r < c->d.ranges.len; r++)

@@ -56,6 +56,33 @@ static void products_in_tiles_agree_with_their_plain_form(an_test *t)
     check_same(t, g, "small matmul", kernel_matmul(g, AN_F32, 5, 6, 7, false, false, true));
 }
 
+/* Threads of a workgroup of a product on a large GPU. */
+static int64_t threads_of(an_test *t, an_graph *g, const kernel *k)
+{
+    const an_codegen_opts opts = {.vector_nbytes = 16, .gpu = {1024, 49152, 128, false}};
+    an_uop_vec list = {0};
+    int64_t n = 1, bound = 0;
+    CHECK_OK(t, an_codegen(g, k->sink, &opts, NULL, &list));
+    for (size_t i = 0; i < list.len; i++)
+        if (an_uop_op(g, list.data[i]) == AN_OP_RANGE && an_range_kind_of(an_uop_arg(g, list.data[i])) == AN_RANGE_LOCAL &&
+            an_uop_int(g, an_uop_src(g, list.data[i], 0), &bound))
+            n *= bound;
+    an_vec_fini(t->ctx, &list);
+    return n;
+}
+
+/* Where units hold all tiles at once they are as large as can be; else those of half the size end more evenly, if they are filled as fast. */
+static void tiles_are_halved_where_they_come_in_waves(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel few = kernel_matmul(g, AN_F32, 2048, 2048, 64, false, false, false), many = kernel_matmul(g, AN_F32, 4096, 4096, 64, false, false, false);
+    const kernel across = kernel_matmul(g, AN_F32, 4096, 4096, 64, false, true, false), filled = kernel_matmul(g, AN_F32, 4096, 4096, 63, true, false, false);
+    CHECK_EQ(t, threads_of(t, g, &few), 256);
+    CHECK_EQ(t, threads_of(t, g, &many), 128);
+    CHECK_EQ(t, threads_of(t, g, &across), 256);
+    CHECK_EQ(t, threads_of(t, g, &filled), 256);
+}
+
 /* A workgroup or thread reads nothing that another one overwrites: rows are apart, elements of a row are not. */
 static void kernels_in_place_stay_apart(an_test *t)
 {
@@ -367,7 +394,7 @@ static void dispatches_stay_within_each_dimension(an_test *t)
     }
 }
 
-AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(kernels_in_place_stay_apart), AN_CASE(other_ways_agree_with_their_plain_form),
+AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(tiles_are_halved_where_they_come_in_waves), AN_CASE(kernels_in_place_stay_apart), AN_CASE(other_ways_agree_with_their_plain_form),
              AN_CASE(rows_and_elements_agree_with_their_plain_form), AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed),
              AN_CASE(lanes_leave_threads_their_work),
              AN_CASE(products_in_place_have_tiles_that_do_not_overlap), AN_CASE(short_ranges_are_joined),
