@@ -19,36 +19,36 @@ refuse() { # CODE WORDS ARGUMENT...
     if [ $got -ne "$code" ] || ! grep -qF -- "$words" "$dir/err"; then fail "$*: exit code $got, or it does not say '$words'"; else ok; fi
 }
 
-train --steps 1000 --save "$dir/whole" || fail "a whole run"
+train --steps 4000 --save "$dir/whole" || fail "a whole run"
 # Killed as soon as step 400 is saved, wherever it is then.
-train --steps 1000 --save "$dir/parts" --save-every 400 &
+train --steps 4000 --save "$dir/parts" --save-every 400 &
 pid=$!
 waited=0
-while [ ! -f "$dir/parts" ] && [ $waited -lt 600 ]; do sleep 0.1; waited=$((waited + 1)); done
+while [ ! -f "$dir/parts" ] && [ $waited -lt 3000 ]; do sleep 0.02; waited=$((waited + 1)); done
 pkill -KILL -P $pid 2>/dev/null || kill -KILL $pid
 wait $pid 2>/dev/null
 check "nothing was saved before the kill" test -f "$dir/parts"
 check "the kill came too late to cut the run short" sh -c "! cmp -s '$dir/whole' '$dir/parts'"
 cp "$dir/parts" "$dir/at400"
-train --steps 1000 --save "$dir/parts" --resume "$dir/parts" || fail "resuming"
+train --steps 4000 --save "$dir/parts" --resume "$dir/parts" || fail "resuming"
 check "a run that was cut and resumed has other bytes than one that was not" cmp "$dir/whole" "$dir/parts"
 
 # A disk that takes no more: the old file stays, and the failure is said.
 cp "$dir/at400" "$dir/kept"
-(trap '' XFSZ; ulimit -f 1; "$anneal" train nanogpt --preset tiny --dim 16 --context 16 --batch 4 --dropout 0.1 --accumulate 2 --data "$dir/text" --plain --steps 1000 --resume "$dir/at400" --save "$dir/kept" --save-every 401 >/dev/null 2>"$dir/err")
+(trap '' XFSZ; ulimit -f 1; "$anneal" train nanogpt --preset tiny --dim 16 --context 16 --batch 4 --dropout 0.1 --accumulate 2 --data "$dir/text" --plain --steps 4000 --resume "$dir/at400" --save "$dir/kept" --save-every 401 >/dev/null 2>"$dir/err")
 got=$?
 check "a failed write has exit code $got, not 5" test $got -eq 5
 check "a failed write does not say so" grep -q "cannot write" "$dir/err"
 check "a failed write harms the old checkpoint" cmp -s "$dir/at400" "$dir/kept"
 check "a failed write leaves a part behind" test -z "$(find "$dir" -name 'kept.*')"
 
-refuse 6 "is no sound safetensors file" --steps 1000 --resume "$dir/text"
+refuse 6 "is no sound safetensors file" --steps 4000 --resume "$dir/text"
 head -c 3000 "$dir/at400" >"$dir/half"
-refuse 6 "is no sound safetensors file" --steps 1000 --resume "$dir/half"
-refuse 1 "another seed" --steps 1000 --seed 1 --resume "$dir/at400"
-refuse 1 "another layers" --steps 1000 --layers 2 --resume "$dir/at400"
-refuse 1 "another steps" --steps 900 --resume "$dir/at400"
-refuse 5 "cannot" --steps 1000 --resume "$dir/none"
+refuse 6 "is no sound safetensors file" --steps 4000 --resume "$dir/half"
+refuse 1 "another seed" --steps 4000 --seed 1 --resume "$dir/at400"
+refuse 1 "another layers" --steps 4000 --layers 2 --resume "$dir/at400"
+refuse 1 "another steps" --steps 3900 --resume "$dir/at400"
+refuse 5 "cannot" --steps 4000 --resume "$dir/none"
 
 # Generation from it: the same seed, the same text.
 for seed in 1 1 2; do
