@@ -141,7 +141,7 @@ AN_API an_tensor *an_broadcast_to(an_tensor *x, const int64_t *dims, uint32_t ra
 AN_API an_tensor *an_expand(an_tensor *x, const int64_t *dims, uint32_t rank); /* as broadcast_to; -1 keeps x's dim */
 AN_API an_tensor *an_broadcast_like(an_tensor *x, an_tensor *y);               /* to the shape of y */
 AN_API an_tensor *an_squeeze(an_tensor *x, int axis);   /* the axis must be 1 */
-AN_API an_tensor *an_squeeze_all(an_tensor *x);         /* drops every axis that is 1 */
+AN_API an_tensor *an_squeeze_all(an_tensor *x);         /* drops every axis that is 1; symbolic ones stay */
 AN_API an_tensor *an_unsqueeze(an_tensor *x, int axis); /* new axis of 1, in front of axis; -1: at the end */
 /* n (the rank) sizes >= 0 of new elements around each axis. value as a weak scalar that must fit x's dtype. */
 AN_API an_tensor *an_pad(an_tensor *x, const int64_t *before, const int64_t *after, uint32_t n, double value);

@@ -56,8 +56,8 @@ typedef struct range_copy {
     uint32_t parent;
 } range_copy;
 
-/* The loops of all stores. A store whose range already runs elsewhere gets a copy of it, the same as others in its place: then *changed,
- * and the tree is to be built again. */
+/* The loops of all stores. A store whose range already runs elsewhere gets a copy of it, the same as others in its place, and of the ranges
+ * inside that one, which would be outside by their ids: then *changed, and the tree is to be built again. */
 static an_status place_stores(an_graph *g, an_uop *sink, an_loops *loops, bool *changed)
 {
     an_ctx *ctx = an_graph_ctx(g);
@@ -74,15 +74,16 @@ static an_status place_stores(an_graph *g, an_uop *sink, an_loops *loops, bool *
         an_uop store = an_uop_src(g, *sink, s);
         const an_rangeset *deps = an_dag_deps(&d, store);
         uint32_t at = 0;
+        bool renamed = false;
         for (size_t r = 0; r < d.ranges.len; r++) {
             if (!an_rangeset_has(deps, r)) continue;
             an_uop range = d.ranges.data[r];
             const uint32_t found = an_idmap_get(&loops->at, range.id);
-            if (found && loops->list.data[found].parent == at) {
+            if (found && !renamed && loops->list.data[found].parent == at) {
                 at = found;
                 continue;
             }
-            if (found) {
+            if (found || renamed) {
                 size_t c = 0;
                 while (c < copies.len && !(an_uop_eq(copies.data[c].range, range) && copies.data[c].parent == at)) c++;
                 if (c == copies.len) {
@@ -95,7 +96,7 @@ static an_status place_stores(an_graph *g, an_uop *sink, an_loops *loops, bool *
                 if (st) goto done;
                 st = AN_ERR_NOMEM;
                 range = copy;
-                *changed = true;
+                *changed = renamed = true;
                 const uint32_t there = an_idmap_get(&loops->at, range.id);
                 if (there) {
                     at = there;

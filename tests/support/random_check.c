@@ -204,11 +204,14 @@ static bool run_again(build *b, const random_program *p, an_plan *plan, unsigned
     return ok;
 }
 
-/* A size of the inputs' axes, from 2 on: a symbolic axis does not stretch, as one of size 1 may. 0: there is none. */
+/* A size of the inputs' axes, from 2 on: a symbolic axis does not stretch, as one of size 1 may, nor is it squeezed away, as a part of one
+ * element is. 0: there is none. */
 static int64_t choose_symbol(const random_program *p)
 {
     int64_t sizes[RANDOM_CALLS * RANDOM_INTS];
     size_t n = 0;
+    for (int i = 0; i < p->n; i++)
+        if (p->call[i].op == RANDOM_SQUEEZEALL) return 0;
     for (int i = 0; i < p->n; i++)
         for (uint32_t k = 0; p->call[i].op == RANDOM_INPUT && k < p->call[i].n; k++)
             if (p->call[i].p[k] > 1) sizes[n++] = p->call[i].p[k];

@@ -857,6 +857,23 @@ static an_status build_much(an_ctx *ctx, void *arg)
     return st;
 }
 
+/* The symbol's axis lies innermost, with lanes and a tail: what is computed once is stored in the tail's own loops, in their order. */
+static void tails_read_what_was_computed_for_them(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    float data[7 * 3 * 4], sums[7 * 3], floors[7 * 3];
+    for (int i = 0; i < 7 * 3 * 4; i++) data[i] = (float)(i * 37 % 50) / 20 - 1;
+    const an_uop s = an_symbol(g, "s", 1, 15);
+    CHECK_OK(t, an_graph_bind(g, "s", 7));
+    an_tensor *x = an_tensor_from_host_uop(g, AN_F32, UOPS(s, an_dim(g, 3), an_dim(g, 4)), data);
+    an_tensor *y = an_sum(an_softmax(an_cumsum(x, 0), 2), AN_DIMS(2), false), *outs[2] = {y, an_floor(an_add_scalar(y, 0.5))};
+    CHECK_OK(t, an_realize(outs, 2));
+    CHECK_OK(t, an_tensor_read(outs[0], sums, sizeof sums));
+    CHECK_OK(t, an_tensor_read(outs[1], floors, sizeof floors));
+    for (int i = 0; i < 7 * 3; i++)
+        if (!(sums[i] > 0.9999F && sums[i] < 1.0001F && floors[i] == 1)) an_test_fail(__FILE__, __LINE__, "sum %d is %g, rounded %g", i, (double)sums[i], (double)floors[i]);
+}
+
 static void every_failing_allocation_is_an_error(an_test *t)
 {
     an_test_every_alloc_failure(t, build_much, NULL);
@@ -867,5 +884,5 @@ AN_TEST_MAIN(AN_CASE(every_program_equals_its_static_twin_on_the_interpreter),
              AN_CASE(training_over_every_batch_is_compiled_once),
              AN_CASE(dims_are_equal_when_their_values_are), AN_CASE(what_can_never_fit_is_refused_at_once),
              AN_CASE(what_depends_on_values_is_checked_when_they_are_known), AN_CASE(tensors_are_realized_at_the_bound_values),
-             AN_CASE(dropout_over_a_symbol_draws_what_it_draws_over_numbers), AN_CASE(a_write_that_did_not_run_is_still_to_come), AN_CASE(keys_depend_on_no_arena_and_no_order_of_symbols), AN_CASE(symbolic_ranges_have_lanes_and_tiles),
+             AN_CASE(dropout_over_a_symbol_draws_what_it_draws_over_numbers), AN_CASE(a_write_that_did_not_run_is_still_to_come), AN_CASE(keys_depend_on_no_arena_and_no_order_of_symbols), AN_CASE(symbolic_ranges_have_lanes_and_tiles), AN_CASE(tails_read_what_was_computed_for_them),
              AN_CASE(every_failing_allocation_is_an_error))
