@@ -220,6 +220,31 @@ static void programs_that_once_went_wrong(an_test *t)
         for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) CHECK(t, run(t, seeds[i], backends[b]->name));
 }
 
+/* Comparisons of halves that are joined at once: a processor with comparisons of its own for them may do both in one instruction. */
+static void comparisons_of_halves_are_joined(an_test *t)
+{
+    enum { ROWS = 5, COLUMNS = 8 };
+    size_t n = 0;
+    const an_backend *const *backends = an_test_backends(&n);
+    uint16_t halves[ROWS * COLUMNS];
+    for (int i = 0; i < ROWS * COLUMNS; i++) halves[i] = i % 7 < 4 ? 0xc400 : 0x4400; /* -4, 4 */
+    for (size_t b = 0; b < n; b++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        CHECK_OK(t, an_graph_set_device(g, backends[b]->name));
+        an_tensor *x = an_tensor_from_host(g, AN_F16, AN_DIMS(ROWS, COLUMNS), halves);
+        an_tensor *least = an_argmin(an_lt_scalar(x, -1.5), 0, false);
+        int32_t got[COLUMNS];
+        CHECK_OK(t, an_tensor_read(least, got, sizeof got));
+        for (int c = 0; c < COLUMNS; c++) {
+            int want = 0;
+            while (want < ROWS && (want * COLUMNS + c) % 7 < 4) want++;
+            CHECK_EQ(t, got[c], want == ROWS ? 0 : want);
+        }
+        an_graph_destroy(g);
+    }
+}
+
 /* Fewer: each has its own kernels to compile. */
 static void random_programs_on_the_default_device(an_test *t)
 {
@@ -227,5 +252,5 @@ static void random_programs_on_the_default_device(an_test *t)
     run_many(t, an_test_backends(&n)[0]->name, 40);
 }
 
-AN_TEST_MAIN(AN_CASE(random_programs_on_the_interpreter), AN_CASE(programs_that_once_went_wrong),
+AN_TEST_MAIN(AN_CASE(random_programs_on_the_interpreter), AN_CASE(programs_that_once_went_wrong), AN_CASE(comparisons_of_halves_are_joined),
              AN_CASE(random_programs_on_the_default_device))
