@@ -28,7 +28,8 @@ enum {
     FILL_COPIES = 8
 };
 
-static const double WASTE_MAX = 1.05; /* of rows in passes */
+/* Of chunks of rows in passes: how long the threads wait for the busiest, and how many rows are computed twice. 1: nothing is wasted. */
+static const double WAIT_MAX = 1.13, TWICE_MAX = 1.03;
 
 typedef struct product {
     an_uop reduce;
@@ -478,11 +479,9 @@ static int64_t divisor(int64_t n, int64_t most, int64_t least)
     return d >= least ? d : 0;
 }
 
-/* What chunks of n rows waste of m: threads that wait for others, and rows that are computed twice. 1: nothing. */
-static double waste_of(const an_tuner *t, int64_t m, int64_t n, int64_t mr)
+static bool is_wasteful(const an_tuner *t, int64_t m, int64_t chunk, int64_t mr)
 {
-    const int64_t threads = t->threads ? t->threads : 2, parts = m / n;
-    return edge(parts, threads) * edge(n, mr);
+    return edge(m / chunk, t->threads ? t->threads : 2) > WAIT_MAX || edge(chunk, mr) > TWICE_MAX;
 }
 
 /* In passes, in which a tile of columns stays in the nearest cache and a chunk of rows, copied, in the one behind it: for products
@@ -506,7 +505,7 @@ static bool lay_out_in_passes(const an_tuner *t, const product *p, layout *l)
         l->chunk = 0;
         if (!l->share) return false;
     }
-    while (l->chunk && waste_of(t, m, l->chunk, l->c.mr) > WASTE_MAX) {
+    while (l->chunk && is_wasteful(t, m, l->chunk, l->c.mr)) {
         l->chunk = divisor(m, l->chunk - 1, CHUNK_MIN);
         if (!l->chunk) return false;
     }
