@@ -22,12 +22,41 @@ static an_range_kind kind_at(const an_dag *d, size_t r)
     return an_range_kind_of(an_uop_arg(d->g, d->ranges.data[r]));
 }
 
+/* The store of where(c, what is there, x) as one of x where c does not hold: blocks that share elements (PADTO of a kernel in place) are
+ * computed at the same time, and what was there before one of them must not come back after the other. */
+static an_uop without_old(an_graph *g, an_uop store)
+{
+    const an_uop ptr = an_uop_src(g, store, 0), index = an_uop_src(g, store, 1), value = an_uop_src(g, store, 2);
+    const an_uop old = an_uop_op(g, value) == AN_OP_WHERE ? an_uop_src(g, value, 1) : AN_UOP_NONE;
+    if (an_uop_is_none(old) || an_uop_op(g, old) != AN_OP_LOAD) return store;
+    if (!an_uop_eq(an_uop_src(g, old, 0), ptr) || !an_uop_eq(an_uop_src(g, old, 1), index)) return store;
+    an_uop gate = an_not(g, an_uop_src(g, value, 0));
+    if (an_uop_nsrc(g, store) > 3) gate = an_binary(g, AN_OP_AND, an_uop_src(g, store, 3), gate);
+    return an_uop_is_none(gate) ? gate : an_store(g, ptr, index, an_uop_src(g, value, 2), gate);
+}
+
+static an_status stores_without_old(an_graph *g, an_uop *sink)
+{
+    an_uop_vec stores = {0};
+    an_status st = AN_OK;
+    for (uint32_t s = 0; s < an_uop_nsrc(g, *sink) && !st; s++) {
+        const an_uop store = without_old(g, an_uop_src(g, *sink, s));
+        if (an_uop_is_none(store) || !an_vec_push(an_graph_ctx(g), &stores, store)) st = AN_ERR_NOMEM;
+    }
+    const an_uop all = st ? AN_UOP_NONE : an_sink(g, stores.data, (uint32_t)stores.len);
+    an_vec_fini(an_graph_ctx(g), &stores);
+    if (an_uop_is_none(all)) return AN_ERR_NOMEM;
+    *sink = all;
+    return AN_OK;
+}
+
 an_status an_gpu_mark(an_graph *g, an_uop *sink, an_uop range, an_range_kind kind, uint32_t id)
 {
     const an_uop to = an_range(g, an_uop_src(g, range, 0), id, kind);
     const an_range_sub sub = {range, to, {to, AN_UOP_NONE}, 1};
     if (an_uop_is_none(to)) return AN_ERR_NOMEM;
-    return an_uop_eq(range, to) ? AN_OK : an_replace_ranges(g, sink, 1, &sub, 1);
+    const an_status st = stores_without_old(g, sink);
+    return st || an_uop_eq(range, to) ? st : an_replace_ranges(g, sink, 1, &sub, 1);
 }
 
 /* --- tiles ------------------------------------------------------------------------------------- */

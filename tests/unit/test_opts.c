@@ -206,6 +206,35 @@ static void a_product_in_place_has_tiles(an_test *t)
     an_vec_fini(t->ctx, &list);
 }
 
+/* On GPUs blocks are computed at the same time. Where the last one begins early, a kernel in place must not store again what it found there:
+ * the block that shares those elements may have added to them since. */
+static void blocks_that_share_elements_store_them_once(an_test *t)
+{
+    const an_codegen_opts opts = {.vector_nbytes = 16, .gpu = {1024, 49152, 128, false}};
+    an_graph *g = an_test_graph(t);
+    enum { COLUMNS = 103, ROWS = 64 };
+    kernel k = {0};
+    const an_uop x = kernel_param(g, &k, AN_F32, COLUMNS, true), a = kernel_param(g, &k, AN_F32, ROWS * COLUMNS, false), j = loop(g, COLUMNS, 0),
+                 r = reduce_range(g, ROWS, 1);
+    k = one_store(g, k, x, j, add(g, load(g, x, j), reduce(g, AN_OP_ADD, load(g, a, at2(g, r, COLUMNS, j)), r)));
+    an_uop_vec linear = {0};
+    size_t shared = 0, gated = 0;
+    CHECK_OK(t, an_codegen(g, k.sink, &opts, NULL, &linear));
+    for (size_t i = 0; i < linear.len; i++) {
+        const an_uop u = linear.data[i];
+        if (an_uop_op(g, u) == AN_OP_MIN) shared++;
+        if (an_uop_op(g, u) == AN_OP_STORE) gated += an_uop_nsrc(g, u) > 3;
+        if (an_uop_op(g, u) != AN_OP_STORE || an_uop_op(g, an_uop_src(g, u, 2)) != AN_OP_WHERE) continue;
+        for (uint32_t s = 1; s < 3; s++) {
+            const an_uop old = an_uop_src(g, an_uop_src(g, u, 2), s);
+            CHECK(t, an_uop_op(g, old) != AN_OP_LOAD || !an_uop_eq(an_uop_src(g, old, 0), an_uop_src(g, u, 0)));
+        }
+    }
+    CHECK(t, shared > 0 && gated > 0);
+    check_plain(t, g, &k, opts, 0);
+    an_vec_fini(t->ctx, &linear);
+}
+
 /* Two products that run in one loop have tiles that the registers hold together. */
 static void two_products_share_the_registers(an_test *t)
 {
@@ -335,6 +364,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
-             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
+             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(blocks_that_share_elements_store_them_once), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))
