@@ -98,12 +98,14 @@ static an_status walks_init(const an_tuner *t, an_uop reduce, walks *w)
     return AN_OK;
 }
 
-/* How many lines, this many bytes apart, does a cache of so many bytes hold at once? */
-static int64_t rows_held(int64_t apart, int64_t cache_nbytes)
+/* How many lines does a cache of so many bytes hold at once that are as many elements apart as a load grows with a range? */
+static int64_t rows_held(int64_t coef, int64_t nbytes, int64_t cache_nbytes)
 {
     int64_t period = 1; /* addresses as far apart share their places */
     while (period * 2 * PLACES_MIN <= cache_nbytes) period *= 2;
-    int64_t a = apart < 0 ? -apart : apart, shared = period;
+    if (coef == AN_COEF_NONE) return INT64_MAX;
+    int64_t a = coef % period * nbytes, shared = period;
+    if (a < 0) a = -a;
     while (a) {
         const int64_t rest = shared % a;
         shared = a;
@@ -132,7 +134,7 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
         if (with_i) {
             rows = true;
             p->strided = p->strided || !w->steps[at];
-            const int64_t held = rows_held(w->row[at] * (int64_t)nbytes, (int64_t)t->l1_nbytes);
+            const int64_t held = rows_held(w->row[at], (int64_t)nbytes, (int64_t)t->l1_nbytes);
             if (held < p->held) p->held = held;
         }
         if (!with_j) continue;
