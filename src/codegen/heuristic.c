@@ -24,9 +24,16 @@ enum {
 
 typedef an_tuner tuner;
 
-/* SPLIT where the bound is no multiple, then the opt on the main part. */
+/* SPLIT where the bound is no multiple, then the opt on the main part. A tail of one element would have no loop, and what is outside of loops
+ * keeps threads from sharing the rest: then the last block begins early, if it may. */
 static an_status apply_with_tail(tuner *t, an_opt_kind kind, uint32_t range, int64_t n, int64_t amount, bool *done)
 {
+    if (kind == AN_OPT_UPCAST && n % amount == 1 && t->gpu_threads == 0) {
+        uint32_t inner = 0;
+        bool blocked = false;
+        const an_status st = an_tune_block(t, range, amount, &inner, &blocked);
+        if (st || blocked) return st ? st : an_tune_apply(t, kind, inner, amount, done);
+    }
     if (n % amount) {
         const an_status st = an_tune_apply(t, AN_OPT_SPLIT, range, n - n % amount, done);
         if (st || !*done) return st;

@@ -235,6 +235,22 @@ static void blocks_that_share_elements_store_them_once(an_test *t)
     an_vec_fini(t->ctx, &linear);
 }
 
+/* A product of one row by 4097 columns, stored as rows: blocks of some leave one over, which must not keep threads from the others. */
+static void one_column_left_over_leaves_the_rest_to_threads(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel k = kernel_matmul(g, AN_F32, 1, 4097, 768, false, true, false);
+    const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 18, .threads = 2};
+    an_uop_vec linear = {0};
+    CHECK_OK(t, an_codegen(g, k.sink, &opts, NULL, &linear));
+    bool threads = false;
+    for (size_t i = 0; i < linear.len; i++)
+        threads = threads || (an_uop_op(g, linear.data[i]) == AN_OP_RANGE && an_range_kind_of(an_uop_arg(g, linear.data[i])) == AN_RANGE_THREAD);
+    CHECK(t, threads);
+    check_plain(t, g, &k, opts, 0);
+    an_vec_fini(t->ctx, &linear);
+}
+
 /* Two products that run in one loop have tiles that the registers hold together. */
 static void two_products_share_the_registers(an_test *t)
 {
@@ -364,6 +380,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
-             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(blocks_that_share_elements_store_them_once), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
+             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(blocks_that_share_elements_store_them_once), AN_CASE(one_column_left_over_leaves_the_rest_to_threads), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))
