@@ -107,6 +107,21 @@ typedef struct wg_dawn_cache { /* load gives the size, and fills value if that h
     void *user;
 } wg_dawn_cache;
 
+typedef struct wg_dawn_cache_2026 { /* the same, as callbacks of their own */
+    wg_chain chain;
+    wg_string isolation;
+    struct {
+        wg_chain *next;
+        size_t (*call)(size_t key_nbytes, const uint8_t *key, size_t value_nbytes, uint8_t *value, void *user1, void *user2);
+        void *user1, *user2;
+    } load;
+    struct {
+        wg_chain *next;
+        void (*call)(size_t key_nbytes, const uint8_t *key, size_t value_nbytes, const uint8_t *value, void *user1, void *user2);
+        void *user1, *user2;
+    } store;
+} wg_dawn_cache_2026;
+
 typedef struct wg_adapter_options {
     wg_chain *next;
     uint32_t level, power, force_fallback, backend;

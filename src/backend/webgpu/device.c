@@ -137,13 +137,30 @@ static void on_device(uint32_t status, wg_device device, wg_string message, void
     gpu_answer_give(user1, status, 0, device, message);
 }
 
+static size_t load_blob(size_t key_nbytes, const uint8_t *key, size_t value_nbytes, uint8_t *value, void *user, void *unused)
+{
+    (void)unused;
+    return gpu_blobs_load(key, key_nbytes, value, value_nbytes, user);
+}
+
+static void store_blob(size_t key_nbytes, const uint8_t *key, size_t value_nbytes, const uint8_t *value, void *user, void *unused)
+{
+    (void)unused;
+    gpu_blobs_store(key, key_nbytes, value, value_nbytes, user);
+}
+
 /* A device with those features. *handle stays NULL, and text says why, when the library refuses. */
 static an_status request(gpu_device *d, uint32_t features, const wg_limits *limits, char *text)
 {
     static const char *const on[] = {"allow_unsafe_apis", "vulkan_enable_f16_on_nvidia", "use_vulkan_memory_model", "disable_robustness"};
     static const char *const off[] = {"timestamp_quantization"}; /* to 0.1 ms: against fingerprints, of no use here */
     wg_dawn_cache cache = {.chain = {NULL, WG_TYPE_DAWN_CACHE}, .isolation = gpu_string("anneal"), .load = gpu_blobs_load, .store = gpu_blobs_store, .user = &d->blobs};
-    wg_dawn_toggles toggles = {.chain = {d->blobs.folder[0] ? &cache.chain : NULL, WG_TYPE_DAWN_TOGGLES}, .nenabled = d->unchecked ? 4 : 3, .enabled = on, .ndisabled = 1, .disabled = off};
+    wg_dawn_cache_2026 cache_2026 = {.chain = {NULL, WG_TYPE_DAWN_CACHE},
+                                     .isolation = gpu_string("anneal"),
+                                     .load = {NULL, load_blob, &d->blobs, NULL},
+                                     .store = {NULL, store_blob, &d->blobs, NULL}};
+    wg_chain *kept = d->host.lib.dialect.is_of_2026 ? &cache_2026.chain : &cache.chain;
+    wg_dawn_toggles toggles = {.chain = {d->blobs.folder[0] ? kept : NULL, WG_TYPE_DAWN_TOGGLES}, .nenabled = d->unchecked ? 4 : 3, .enabled = on, .ndisabled = 1, .disabled = off};
     uint32_t numbers[GPU_NFEATURES];
     wg_device_desc desc = {.next = d->host.lib.dialect.takes_toggles ? &toggles.chain : NULL,
                            .label = gpu_string("anneal"),

@@ -55,14 +55,14 @@ const char *const gpu_feature_names[GPU_NFEATURES] = {
     [GPU_MATRIX] = "subgroup-matrix",
 };
 
-/* webgpu.h numbered its features anew in the summer of 2025: early and late. The last two are a library's own. */
+/* webgpu.h numbered its features anew in the summer of 2025: early and late. The others are a library's own. */
 static const struct {
-    uint32_t early, late, dawn, native;
+    uint32_t early, late, dawn, dawn_2026, native;
 } feature_numbers[GPU_NFEATURES] = {
-    [GPU_F16] = {0x0a, 0x0b, 0, 0},
-    [GPU_TIMESTAMP] = {0x03, 0x09, 0, 0},
-    [GPU_SUBGROUPS] = {0x11, 0x12, 0, 0x00030021},
-    [GPU_MATRIX] = {0, 0, 0x00050038, 0x0003003b},
+    [GPU_F16] = {0x0a, 0x0b, 0, 0, 0},
+    [GPU_TIMESTAMP] = {0x03, 0x09, 0, 0, 0},
+    [GPU_SUBGROUPS] = {0x11, 0x12, 0, 0, 0x00030021},
+    [GPU_MATRIX] = {0, 0, 0x00050038, 0x00050034, 0x0003003b},
 };
 
 static void know_dialect(gpu_library *lib)
@@ -71,19 +71,22 @@ static void know_dialect(gpu_library *lib)
     gpu_dialect *d = &lib->dialect;
     *d = (gpu_dialect){.name = native ? "wgpu-native" : "Dawn",
                        .takes_toggles = !native,
+                       .is_of_2026 = !native && lib->api.DeviceCreateResourceTable,
                        .names_subgroups = !native,
                        .enumerates = native,
                        .async_pipelines = !native,
                        .has_ticks = native && lib->api.QueueGetTimestampPeriod};
     for (int f = 0; f < GPU_NFEATURES; f++) {
         d->feature[f][0] = late ? feature_numbers[f].late : feature_numbers[f].early;
-        d->feature[f][1] = native ? feature_numbers[f].native : feature_numbers[f].dawn;
+        d->feature[f][1] = native         ? feature_numbers[f].native
+                           : d->is_of_2026 ? feature_numbers[f].dawn_2026
+                                           : feature_numbers[f].dawn;
     }
     if (native) {
         const uint32_t v = lib->api.GetVersion();
         snprintf(lib->version, sizeof lib->version, "%u.%u.%u.%u", v >> 24, v >> 16 & 255, v >> 8 & 255, v & 255);
     } else {
-        snprintf(lib->version, sizeof lib->version, "%s", late ? "interface of 2025-08 or later" : "interface before 2025-08");
+        snprintf(lib->version, sizeof lib->version, "%s", d->is_of_2026 ? "interface of 2026" : late ? "interface of 2025-08 or later" : "interface before 2025-08");
     }
 }
 

@@ -18,6 +18,7 @@ typedef struct gpu_dialect {
     const char *name;
     uint32_t feature[GPU_NFEATURES][2]; /* its numbers, any of them; 0: none */
     bool takes_toggles;                 /* Dawn's, and its cache of blobs */
+    bool is_of_2026;                    /* Dawn, since it has tables of resources */
     bool enumerates;                    /* InstanceEnumerateAdapters */
     bool async_pipelines;               /* else made by threads of ours */
     bool names_subgroups;               /* shaders say `enable subgroups;` */
