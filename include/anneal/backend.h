@@ -57,9 +57,10 @@ typedef struct an_device_base {
     uint32_t max_buffers;   /* that one kernel may use; 0: as many as there are slots */
     uint64_t key;           /* of all else about this device that decides what is made of a kernel: in every kernel's key */
     /* Of a device of workgroups and threads: threads of a workgroup (0: it is none), bytes of workgroup memory, how many workgroups
-     * keep it busy, and whether its compiler is so slow that loops are better not written out. */
+     * keep it busy, whether it has units that multiply fragments of f16 (16 x 16 by 16 x 8, for 32 threads), and whether its compiler is so
+     * slow that loops are better not written out. */
     uint32_t gpu_threads, gpu_local_nbytes, gpu_units;
-    bool gpu_small_code;
+    bool gpu_has_matrix, gpu_small_code;
     uint64_t identity;      /* of what decides how fast code is there: processor or adapter, features, driver; 0: unknown */
     bool no_fork;           /* set by open: its library does not work in a forked process */
 } an_device_base;

@@ -18,6 +18,7 @@
  *   ACC_SET(acc, x)                        inside the loop
  *   ACC_GET(acc, end)                      after the loop: the final value
  *   LOAD, STORE                            with a gate: nothing is touched where it is false, the load gives 0
+ *   FRAGMENT, MATRIX                       products by matrix units, from scratch; on devices that have them only
  *   elementwise, VECTOR, LANE, RAMP, BROADCAST, HREDUCE
  * A vector value has lanes > 1. A LOAD or STORE whose index has lanes > 1 is one access per lane; index = RAMP(base)
  * is consecutive elements. All sources of an elementwise op have its lanes (BROADCAST makes them so); a gate has the lanes of
@@ -35,6 +36,7 @@ typedef struct an_gpu_target {
     uint32_t local_nbytes;  /* workgroup memory */
     uint32_t units;         /* workgroups that it takes to keep the device busy */
     bool small_code;        /* loops are not written out where that makes much code: software adapters compile slowly */
+    bool has_matrix;        /* units that multiply fragments of f16, 16 x 16 by 16 x 8, for 32 threads side by side */
 } an_gpu_target;
 
 /* The knobs; part of every kernel's key. All zero: scalar, no opts. */

@@ -135,10 +135,15 @@ static bool plan_tile(const an_dag *d, size_t i, size_t main, size_t inner, tile
 }
 
 /* Strides in workgroup memory: outputs fastest, since a thread reads several of them side by side. A row that is written across
- * is padded, so that the threads that write it hit different banks. */
-static void lay_out(tile *t)
+ * is padded, so that the threads that write it hit different banks. as_stored: the same as in memory; rows are padded by 16 bytes of f16. */
+static void lay_out(tile *t, bool as_stored)
 {
     int64_t stride = 1;
+    if (as_stored) {
+        for (uint32_t k = t->ndims; k-- > 0; stride *= t->dims[k].n, stride += k + 1 == t->ndims && k ? 8 : 0) t->dims[k].stride = stride;
+        t->nlocal = (stride + 3) / 4 * 4;
+        return;
+    }
     const bool across = t->dims[t->ndims - 1].reduced;
     for (int reduced = 0; reduced < 2; reduced++) {
         for (uint32_t k = t->ndims; k-- > 0;) {
@@ -259,7 +264,7 @@ static bool is_affine(const tile *t)
 }
 
 /* The load from workgroup memory that stands for the value u. */
-static an_uop stage(const an_dag *d, an_uop u, tile *t, uint32_t number, uint32_t id)
+static an_uop stage(const an_dag *d, an_uop u, tile *t, bool as_stored, uint32_t number, uint32_t id)
 {
     an_graph *g = d->g;
     const an_dtype dtype = an_uop_dtype(g, u);
@@ -268,7 +273,7 @@ static an_uop stage(const an_dag *d, an_uop u, tile *t, uint32_t number, uint32_
     const int64_t lanes = wide ? 4 : 1;
     const an_uop s = an_range(g, an_index(g, t->nelem / lanes), id, AN_RANGE_STAGE);
     const an_uop v = wide ? an_range(g, an_index(g, lanes), id + 1, AN_RANGE_VECTOR) : an_index(g, 0);
-    lay_out(t);
+    lay_out(t, as_stored);
     if (an_uop_is_none(s) || an_uop_is_none(v) || !take_digits(g, t, s, v, lanes) || !part_digits(g, t)) return AN_UOP_NONE;
     an_uop value = u;
     if (at_digits(d, t, &value)) return AN_UOP_NONE;
@@ -325,9 +330,17 @@ static uint32_t main_load(const an_dag *d, size_t i, size_t k, const uint32_t *m
     return best;
 }
 
+/* A float as a wider one. */
+static bool widens(const an_graph *g, an_uop u)
+{
+    if (an_uop_op(g, u) != AN_OP_CAST || an_uop_dtype(g, u) != AN_F32) return false;
+    const an_dtype from = an_uop_dtype(g, an_uop_src(g, u, 0));
+    return an_dtype_kind_of(from) == AN_KIND_FLOAT && an_dtype_nbytes(from) < 4;
+}
+
 /* Values that vary with k, are the same for several threads, and are made of loads: the largest such ones go into tiles, so
  * that what is computed of an element is computed once. marks: 1 + the position of its main load. */
-static an_status mark_staged(const an_dag *d, size_t k, uint32_t *marks)
+static an_status mark_staged(const an_dag *d, size_t k, bool as_stored, uint32_t *marks)
 {
     an_ctx *ctx = an_graph_ctx(d->g);
     const size_t n = d->order.len;
@@ -338,7 +351,7 @@ static an_status mark_staged(const an_dag *d, size_t k, uint32_t *marks)
         const an_uop u = d->order.data[i];
         const an_dtype dtype = an_uop_dtype(d->g, u);
         mains[i] = main_load(d, i, k, mains);
-        may[i] = mains[i] && mains[i] != NOT_PURE && an_rangeset_has(&d->deps[i], k) && is_shared(d, i) &&
+        may[i] = mains[i] && mains[i] != NOT_PURE && an_rangeset_has(&d->deps[i], k) && is_shared(d, i) && !(as_stored && widens(d->g, u)) &&
                  (an_uop_op(d->g, u) == AN_OP_LOAD || (an_dtype_kind_of(dtype) == AN_KIND_FLOAT && an_dtype_nbytes(dtype) <= 4));
     }
     for (size_t i = 0; i < n && !st; i++)
@@ -351,7 +364,7 @@ static an_status mark_staged(const an_dag *d, size_t k, uint32_t *marks)
     return st;
 }
 
-an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, const char **why)
+an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, bool as_stored, const char **why)
 {
     an_ctx *ctx = an_graph_ctx(g);
     an_dag d = {0};
@@ -372,7 +385,7 @@ an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_m
     }
     id = an_range_id(an_uop_arg(g, d.ranges.data[d.ranges.len - 1])) + 1;
     marks = an_mem_zalloc(ctx, d.order.len * sizeof *marks);
-    st = marks ? mark_staged(&d, k, marks) : AN_ERR_NOMEM;
+    st = marks ? mark_staged(&d, k, as_stored, marks) : AN_ERR_NOMEM;
     if (st) goto done;
     st = AN_ERR_NOMEM;
     for (size_t i = 0; i < d.order.len; i++) {
@@ -381,9 +394,10 @@ an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_m
         tile t;
         if (an_uop_is_none(v)) goto done;
         if (marks[i] && number < AN_LOCALS_MAX && plan_tile(&d, i, marks[i] - 1, k, &t)) {
-            v = stage(&d, u, &t, number, id);
+            v = stage(&d, u, &t, as_stored, number, id);
             if (an_uop_is_none(v)) goto done;
-            nbytes += t.nlocal * (an_dtype_nbytes(an_uop_dtype(g, u)) == 8 ? 8 : 4);
+            const int64_t nbytes_each = (int64_t)an_dtype_nbytes(an_uop_dtype(g, u));
+            nbytes += t.nlocal * (nbytes_each < 4 && !as_stored ? 4 : nbytes_each);
             number++;
             id += 2;
             any = true;

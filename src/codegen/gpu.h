@@ -11,8 +11,12 @@ enum { AN_GPU_GLOBAL_ID = 1, AN_GPU_LOCAL_ID = 32 };
 an_status an_gpu_mark(an_graph *g, an_uop *sink, an_uop range, an_range_kind kind, uint32_t id);
 
 /* TILE: what varies with REDUCE or UNROLL range k, the innermost of a sum, and is read by several threads goes through workgroup memory,
- * all of its iterations at once. *why: the reason not to. */
-an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, const char **why);
+ * all of its iterations at once. as_stored: laid out as it is in memory, narrow floats as they are. *why: the reason not to. */
+an_status an_gpu_tile(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, bool as_stored, const char **why);
+
+/* MATRIX: TILE, and the sum over REDUCE or UNROLL range k of products of two f16 as one of products of fragments. The last two LOCAL ranges
+ * must be the rows of one and the columns of the other, with a VECTOR range, and summing must go on outside of k. *why: the reason not to. */
+an_status an_gpu_matrix(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes_max, const char **why);
 
 /* FILL: REDUCE range k up to a multiple of amount; what lies beyond adds nothing. */
 an_status an_gpu_fill(an_graph *g, an_uop *sink, uint32_t k_id, int64_t amount, const char **why);

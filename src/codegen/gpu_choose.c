@@ -8,6 +8,8 @@
  *              are the threads of a row, so that neighbours read neighbours
  *   elements   else a thread for each element, or for four of them side by side
  *
+ * A product of f16 is for matrix units where there are some: a subgroup has fragments of 16 x 8 of a part of the tile.
+ *
  * Tiles were measured on an NVIDIA H200 (docs/PERFORMANCE.md); rate is f32 TF/s where there are workgroups enough. plain: where units get more
  * workgroups than they hold at a time, no load is gated, and memory does not run along the range summed over in all operands. */
 #include "codegen/gpu.h"
@@ -24,12 +26,21 @@ static const struct shape {
     {64, 32, 8, 4, 24, 24},   {32, 64, 4, 8, 24, 24},    {32, 32, 4, 4, 18, 18},
 };
 
+/* Of products for matrix units: the tile, what a subgroup has of it, and TF/s likewise. */
+enum { FRAGMENT_ROWS = 16, FRAGMENT_COLUMNS = 8, SUBGROUP = 32, MATRIX_STEP = 64 };
+static const struct matrix_shape {
+    int64_t m, n, own_m, own_n;
+    double rate;
+} matrix_shapes[] = {{128, 128, 64, 32, 260}, {128, 64, 64, 32, 190}, {64, 128, 32, 64, 190}, {64, 64, 32, 32, 120}, {32, 32, 16, 16, 40}};
+
 typedef struct chooser {
     an_graph *g;
     an_ctx *ctx;
     an_uop *sink;
     const an_codegen_opts *opts;
     const struct shape *only; /* of the tiles; NULL: whichever is best */
+    const struct matrix_shape *only_matrix;
+    bool no_matrix;
     an_trace *trace;
     an_opt_vec *list;
     an_dag d;
@@ -488,6 +499,103 @@ static an_status join_outer(chooser *c)
     return st;
 }
 
+/* --- products for matrix units ----------------------------------------------------------------------- */
+
+/* Is what is summed a product of two f16, in f32? */
+static bool multiplies_halves(const chooser *c, an_uop reduce)
+{
+    const an_uop value = an_uop_src(c->g, reduce, 0);
+    if (an_uop_op(c->g, value) != AN_OP_MUL || an_uop_dtype(c->g, value) != AN_F32) return false;
+    for (uint32_t s = 0; s < 2; s++) {
+        const an_uop x = an_uop_src(c->g, value, s);
+        if (an_uop_op(c->g, x) != AN_OP_CAST || an_uop_dtype(c->g, an_uop_src(c->g, x, 0)) != AN_F16) return false;
+    }
+    return true;
+}
+
+/* How many elements of k are staged at a time: the sum must go on outside of them. */
+static int64_t matrix_step(const chooser *c, const factors *p, const struct matrix_shape *s)
+{
+    const int64_t nk = bound_at(c, p->k), tile = 2 * (s->m + s->n + 16), sums = s->m * s->n / (s->own_m * s->own_n) * FRAGMENT_ROWS * FRAGMENT_COLUMNS * 4;
+    for (int64_t step = MATRIX_STEP; step >= K_STEP; step /= 2) {
+        if (step * tile + sums > (int64_t)c->opts->gpu.local_nbytes) continue;
+        if (nk % step == 0 ? nk > step || !p->only : p->only && nk > 2 * step) return step;
+    }
+    return 0;
+}
+
+static const struct matrix_shape *choose_matrix(const chooser *c, const factors *p, bool whole)
+{
+    const struct matrix_shape *best = NULL;
+    const int64_t n[2] = {bound_at(c, p->i), bound_at(c, p->j)};
+    double most = 0, batch = 1;
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (kind_at(c, r) == AN_RANGE_LOOP && r != p->i && r != p->j) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
+    for (size_t x = 0; x < sizeof matrix_shapes / sizeof matrix_shapes[0]; x++) {
+        const struct matrix_shape *s = &matrix_shapes[x];
+        if ((c->only_matrix && s != c->only_matrix) || n[0] < s->m || n[1] < s->n || (whole && (n[0] % s->m || n[1] % s->n))) continue;
+        if (s->m * s->n / (s->own_m * s->own_n) * SUBGROUP > (int64_t)c->opts->gpu.threads || !matrix_step(c, p, s)) continue;
+        const double blocks = batch * (double)(((n[0] + s->m - 1) / s->m) * ((n[1] + s->n - 1) / s->n)), units = c->opts->gpu.units;
+        const double score = s->rate * (double)n[0] * (double)n[1] * batch / (ceil(blocks / units) * units * (double)s->m * (double)s->n);
+        if (score <= most) continue;
+        most = score;
+        best = s;
+    }
+    return best;
+}
+
+/* Loop id: GLOBAL blocks of take elements, in them subgroups with `own` each, in them copies of `each`: threads, with v elements. */
+static an_status cut_for_matrix(chooser *c, uint32_t id, int64_t take, int64_t own, int64_t each, int64_t v, uint32_t local, uint32_t *global)
+{
+    uint32_t block = id, part = 0, inner = 0;
+    bool done = false;
+    an_status st = apply(c, AN_OPT_PADTO, id, take, &block, &done);
+    part = inner = block;
+    if (!st && take > own) st = apply(c, AN_OPT_CUT, block, own, &part, &done);
+    inner = part;
+    if (!st && own > each) st = apply(c, AN_OPT_CUT, part, each, &inner, &done);
+    if (!st && own > each) st = apply(c, AN_OPT_UPCAST, part, own / each, NULL, &done);
+    if (!st && v > 1) st = apply(c, AN_OPT_VECTOR, inner, v, NULL, &done);
+    if (!st && take > own) st = mark(c, block, AN_OPT_LOCAL, local);
+    if (!st) st = mark(c, inner, AN_OPT_LOCAL, local + 2);
+    return st ? st : mark(c, id, AN_OPT_GLOBAL, (*global)++);
+}
+
+static an_status matrix_product(chooser *c, factors *p, bool whole, bool *done)
+{
+    const an_uop before = *c->sink;
+    const size_t nlist = c->list->len;
+    *done = false;
+    if (!c->opts->gpu.has_matrix || c->no_matrix || !multiplies_halves(c, p->reduce)) return AN_OK;
+    an_status st = choose_sides(c, p);
+    if (st || p->i == AN_RANGES_MAX || p->j == AN_RANGES_MAX) return st;
+    const struct matrix_shape *s = choose_matrix(c, p, whole);
+    if (!s) return AN_OK;
+    const int64_t nk = bound_at(c, p->k), step = matrix_step(c, p, s);
+    const uint32_t id_i = id_at(c, p->i), id_j = id_at(c, p->j), id_k = id_at(c, p->k);
+    uint32_t others[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = id_k, written = 0;
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (kind_at(c, r) == AN_RANGE_LOOP && r != p->i && r != p->j && n < LOOPS_MAX) others[n++] = id_at(c, r);
+    bool ok = true;
+    for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others[o], AN_OPT_GLOBAL, global++);
+    if (!st) st = cut_for_matrix(c, id_i, s->m, s->own_m, FRAGMENT_ROWS, 1, AN_GPU_LOCAL_ID + 8, &global);
+    if (!st) st = cut_for_matrix(c, id_j, s->n, s->own_n, FRAGMENT_COLUMNS, 4, AN_GPU_LOCAL_ID + 9, &global);
+    if (!st && nk % step) st = apply(c, AN_OPT_FILL, id_k, step, NULL, &ok);
+    if (!st && ok && nk > step) st = apply(c, AN_OPT_CUT, id_k, step, &inner, &ok);
+    if (!st && ok) st = apply(c, AN_OPT_UNROLL, inner, step, &written, &ok);
+    if (!st && ok) st = join_outer(c);
+    if (!st && ok) st = apply(c, AN_OPT_MATRIX, written, c->opts->gpu.local_nbytes, NULL, &ok);
+    if (st) return st;
+    *done = ok;
+    if (ok) {
+        an_trace_note(c->trace, "tiles of %lld x %lld for matrix units, %lld x %lld a subgroup", (long long)s->m, (long long)s->n, (long long)s->own_m, (long long)s->own_n);
+        return AN_OK;
+    }
+    *c->sink = before; /* as if it had not been tried */
+    c->list->len = nlist;
+    return refresh(c);
+}
+
 static an_status tile_product(chooser *c, bool *done)
 {
     factors p = {.reduce = lone_reduce(c)};
@@ -506,6 +614,8 @@ static an_status tile_product(chooser *c, bool *done)
         others = others || seen == OTHERS_SEEN;
     }
     if (others) return AN_OK;
+    st = matrix_product(c, &p, own, done);
+    if (st || *done || c->only_matrix) return st;
     st = plan_product(c, &p, &i, &j, own, &s);
     if (st || !s) return st;
 
@@ -747,7 +857,7 @@ static an_status joined_rows(chooser *c, bool *done)
     return refresh(c);
 }
 
-enum { NSHAPES = sizeof shapes / sizeof shapes[0], BEST = 0, FIRST_SHAPE = 1, ROWS = FIRST_SHAPE + NSHAPES, ELEMENTS, NWAYS };
+enum { NSHAPES = sizeof shapes / sizeof shapes[0], BEST = 0, FIRST_SHAPE = 1, ROWS = FIRST_SHAPE + NSHAPES, ELEMENTS, FIRST_MATRIX, NWAYS = FIRST_MATRIX + sizeof matrix_shapes / sizeof matrix_shapes[0] };
 
 uint32_t an_gpu_nways(void)
 {
@@ -760,8 +870,10 @@ an_status an_gpu_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
     chooser c = {.g = g, .ctx = an_graph_ctx(g), .sink = &now, .opts = opts, .trace = trace, .list = list};
     bool done = false;
     if (way >= FIRST_SHAPE && way < ROWS) c.only = &shapes[way - FIRST_SHAPE];
+    if (way >= FIRST_MATRIX && way < NWAYS) c.only_matrix = &matrix_shapes[way - FIRST_MATRIX];
+    c.no_matrix = c.only != NULL;
     an_status st = refresh(&c);
-    if (!st && (way == BEST || c.only)) st = product(&c, &done);
+    if (!st && (way == BEST || c.only || c.only_matrix)) st = product(&c, &done);
     if (!st && !done && (way == BEST || way == ROWS)) st = joined_rows(&c, &done);
     if (!st && !done && (way == BEST || way == ELEMENTS)) st = an_opt_choose_lanes(g, &now, opts, trace, list);
     an_dag_fini(&c.d);

@@ -304,7 +304,7 @@ static const char *refusal_on_gpu(const an_dag *d, size_t r, an_opt opt, int64_t
         if (kind != AN_RANGE_REDUCE || an_range_kind_of(an_uop_arg(d->g, d->ranges.data[other])) != AN_RANGE_REDUCE) return "that is for reductions only";
         if (n < 1 || an_range_bound(d->g, d->ranges.data[other]) < 1 || n > INT32_MAX / an_range_bound(d->g, d->ranges.data[other])) return "its bound is no constant";
         return are_bound_together(d, r, other) ? NULL : "a reduction goes over one of them alone";
-    default: return NULL; /* TILE and FILL find out on the way */
+    default: return NULL; /* TILE, FILL and MATRIX find out on the way */
     }
 }
 
@@ -317,7 +317,7 @@ static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, i
     static const char indivisible[] = "its bound is not divisible", two_kinds[] = "a value that depends on it is a vector already";
     static const char many_lanes[] = "that is more lanes than a vector may have", in_place[] = "the kernel reads what it writes";
     static const char no_room[] = "there is no id left beside it", spread[] = "the kernel is spread over workgroups and threads";
-    if (opt.kind >= AN_OPT_GLOBAL && opt.kind <= AN_OPT_TILE) return refusal_on_gpu(d, r, opt, n);
+    if (opt.kind >= AN_OPT_GLOBAL && opt.kind <= AN_OPT_MATRIX) return refusal_on_gpu(d, r, opt, n);
     if (!loop && !reduce) return "it is the inner part of an opt already";
     if (has_scratch(d, d->ranges.data[r])) return "each of its iterations has a copy in scratch";
     if (fills_tiles(d, r)) return "each of its iterations fills tiles anew";
@@ -357,6 +357,7 @@ static const char *refusal(const an_dag *d, an_uop sink, size_t r, an_opt opt, i
     case AN_OPT_JOIN:
     case AN_OPT_FILL:
     case AN_OPT_TILE:
+    case AN_OPT_MATRIX:
     case AN_OPT_ORDER:
     case AN_OPT_COUNT: break;
     }
@@ -389,7 +390,8 @@ an_status an_opt_apply(an_graph *g, an_uop *sink, an_opt opt, const char **why)
     case AN_OPT_DEAL: st = an_gpu_mark(g, sink, d.ranges.data[r], AN_RANGE_GROUP, opt.range); break;
     case AN_OPT_JOIN: st = an_gpu_join(g, sink, d.ranges.data[r], d.ranges.data[range_of_id(&d, opt.amount)]); break;
     case AN_OPT_FILL: st = an_gpu_fill(g, sink, opt.range, opt.amount, why); break;
-    case AN_OPT_TILE: st = an_gpu_tile(g, sink, opt.range, opt.amount, why); break;
+    case AN_OPT_TILE: st = an_gpu_tile(g, sink, opt.range, opt.amount, false, why); break;
+    case AN_OPT_MATRIX: st = an_gpu_matrix(g, sink, opt.range, opt.amount, why); break;
     case AN_OPT_COUNT: break;
     }
 done:

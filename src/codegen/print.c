@@ -88,6 +88,12 @@ static void put_line(printer *p, an_uop u)
         if (op == AN_OP_HREDUCE) an_str_printf(p->out, " %s", an_op_info_of(an_reduce_op(an_uop_arg(g, u)))->text);
         if (op == AN_OP_LANE) an_str_printf(p->out, " %llu", (unsigned long long)an_uop_arg(g, u));
         put_type(p, u);
+        if (op == AN_OP_FRAGMENT) {
+            const an_fragment f = an_fragment_of(an_uop_arg(g, u));
+            an_str_printf(p->out, " %u x %u in steps of %u, %u at ", f.rows, f.columns, f.row_step, f.column_step);
+            put_access(p, u);
+            break;
+        }
         if (op == AN_OP_LOAD) {
             an_str_putc(p->out, ' ');
             put_access(p, u);

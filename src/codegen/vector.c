@@ -68,7 +68,7 @@ static an_uop widen(vec *v, an_uop u, uint32_t lanes)
     v->scratch.len = 0;
     for (uint32_t s = 0; s < nsrc; s++) {
         an_uop x = an_nodemap_get(&v->map, an_uop_src(v->g, u, s));
-        const bool scalar = (s == 0 && (op == AN_OP_LOAD || op == AN_OP_STORE)) || (s > 0 && op == AN_OP_REDUCE);
+        const bool scalar = (s == 0 && (op == AN_OP_LOAD || op == AN_OP_STORE)) || (s > 0 && op == AN_OP_REDUCE) || (s < 2 && op == AN_OP_MATRIX);
         if (!scalar) x = broadcast(v->g, x, lanes);
         if (an_uop_is_none(x) || !an_vec_push(v->ctx, &v->scratch, x)) return AN_UOP_NONE;
     }

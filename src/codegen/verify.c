@@ -64,6 +64,22 @@ static const char *check_memory(verifier *v, an_uop u)
     return NULL;
 }
 
+static const char *check_matrix(verifier *v, an_uop u)
+{
+    const an_graph *g = v->g;
+    if (an_uop_op(g, u) == AN_OP_FRAGMENT) {
+        if (an_uop_op(g, an_uop_src(g, u, 0)) != AN_OP_LOCAL || an_uop_dtype(g, an_uop_src(g, u, 0)) != AN_F16) return "its pointer is no scratch of f16";
+        return is_index(v, an_uop_src(g, u, 1)) && an_uop_lanes(g, an_uop_src(g, u, 1)) == 1 ? NULL : "its index is no scalar index";
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        const an_uop x = an_uop_src(g, u, i);
+        if (i < 2 && an_uop_op(g, x) != AN_OP_FRAGMENT) return "it multiplies what is no fragment";
+        if (i >= 2 && (!is_index(v, x) || an_uop_lanes(g, x) != an_uop_lanes(g, u))) return "its row or column is no index of its lanes";
+    }
+    const an_fragment a = an_fragment_of(an_uop_arg(g, an_uop_src(g, u, 0))), b = an_fragment_of(an_uop_arg(g, an_uop_src(g, u, 1)));
+    return a.columns == b.rows && an_uop_dtype(g, u) == AN_F32 ? NULL : "its fragments do not go together";
+}
+
 static const char *check_prefetch(verifier *v, an_uop u)
 {
     if (an_uop_op(v->g, an_uop_src(v->g, u, 0)) != AN_OP_PARAM) return "its pointer is no param";
@@ -208,6 +224,8 @@ static an_status step(verifier *v, an_uop u)
     case AN_OP_LOAD:
     case AN_OP_STORE: rule = check_memory(v, u); break;
     case AN_OP_PREFETCH: rule = check_prefetch(v, u); break;
+    case AN_OP_FRAGMENT:
+    case AN_OP_MATRIX: rule = check_matrix(v, u); break;
     case AN_OP_ACC:
     case AN_OP_ACC_SET:
     case AN_OP_ACC_GET: rule = check_acc(v, u); break;

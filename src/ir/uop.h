@@ -200,6 +200,19 @@ static inline an_range_kind an_range_kind_of(uint64_t arg)
 }
 an_uop an_param(an_graph *g, an_dtype dtype, uint32_t slot);
 /* Scratch of nelem elements, one for each iteration of the ranges; number tells those of a kernel apart. */
+/* The arg of a FRAGMENT: element [row, column] of rows x columns is at index + row * row_step + column * column_step. */
+typedef struct an_fragment {
+    uint32_t rows, columns;         /* below 256 */
+    uint32_t row_step, column_step; /* below 2^20 */
+} an_fragment;
+static inline uint64_t an_fragment_arg(an_fragment f)
+{
+    return (uint64_t)f.row_step | (uint64_t)f.column_step << 20 | (uint64_t)f.rows << 40 | (uint64_t)f.columns << 48;
+}
+static inline an_fragment an_fragment_of(uint64_t arg)
+{
+    return (an_fragment){(uint32_t)(arg >> 40 & 255), (uint32_t)(arg >> 48 & 255), (uint32_t)(arg & 0xfffff), (uint32_t)(arg >> 20 & 0xfffff)};
+}
 an_uop an_local(an_graph *g, an_dtype dtype, uint32_t nelem, uint32_t number, const an_uop *ranges, uint32_t n);
 an_uop an_load(an_graph *g, an_uop ptr, an_uop index, an_uop gate /* or AN_UOP_NONE */);
 an_uop an_store(an_graph *g, an_uop ptr, an_uop index, an_uop value, an_uop gate /* or AN_UOP_NONE */);

@@ -47,7 +47,7 @@ size_t an_programs_count(an_ctx *ctx)
 static an_gpu_target gpu_of(const an_device_base *d)
 {
     const an_gpu_target least = {.threads = 256, .local_nbytes = 16384, .units = 128, .small_code = true};
-    if (d->gpu_threads) return (an_gpu_target){d->gpu_threads, d->gpu_local_nbytes, d->gpu_units, d->gpu_small_code};
+    if (d->gpu_threads) return (an_gpu_target){d->gpu_threads, d->gpu_local_nbytes, d->gpu_units, d->gpu_small_code, d->gpu_has_matrix};
     return strcmp(d->backend->name, "webgpu") == 0 ? least : (an_gpu_target){0};
 }
 
@@ -62,7 +62,7 @@ static an_status key_of(an_graph *g, const an_call *call, const an_device *dev, 
     *key = an_key_mix(*key, (uint64_t)opts->l1_nbytes << 32 | opts->l2_nbytes);
     *key = an_key_mix(*key, (uint64_t)opts->threads);
     *key = an_key_mix(*key, (uint64_t)opts->gpu.threads << 32 | opts->gpu.local_nbytes);
-    *key = an_key_mix(*key, (uint64_t)opts->gpu.units << 1 | opts->gpu.small_code);
+    *key = an_key_mix(*key, (uint64_t)opts->gpu.units << 2 | (uint64_t)opts->gpu.has_matrix << 1 | opts->gpu.small_code);
     return st;
 }
 

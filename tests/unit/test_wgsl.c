@@ -143,6 +143,29 @@ static size_t count_op(an_test *t, an_graph *g, const kernel *k, an_codegen_opts
     return n;
 }
 
+/* Products of f16 are for matrix units where there are some, and give what plain ones give; sizes that do not divide as well. */
+static void products_of_halves_are_for_matrix_units(an_test *t)
+{
+    static const int64_t sizes[][3] = {{64, 64, 128}, {32, 48, 32}, {67, 101, 77}, {128, 128, 256}, {130, 64, 48}};
+    an_codegen_opts opts = {.vector_nbytes = 16, .gpu = {256, 49152, 1, false, true}};
+    an_graph *g = an_test_graph(t);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int layout = 0; layout < 4; layout++) {
+            const kernel k = kernel_matmul(g, AN_F16, sizes[i][0], sizes[i][1], sizes[i][2], layout & 1, layout & 2, layout == 3);
+            size_t n = 0, m = 0;
+            CHECK(t, count_op(t, g, &k, opts, AN_OP_MATRIX) > 0);
+            double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
+            CHECK_EQ(t, m, n);
+            for (size_t e = 0; e < n; e++)
+                if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
+                    an_test_fail(__FILE__, __LINE__, "size %zu, layout %d: element %zu is %.9g, plain %.9g", i, layout, e, got[e], want[e]);
+            free(got);
+            free(want);
+        }
+    const kernel wide = kernel_matmul(g, AN_F32, 64, 64, 128, false, false, false);
+    CHECK_EQ(t, count_op(t, g, &wide, opts, AN_OP_MATRIX), 0);
+}
+
 static an_uop sum_over(an_graph *g, an_uop value, const an_uop *ranges, uint32_t n)
 {
     an_uop src[5] = {value};
@@ -305,13 +328,12 @@ static an_kernel kernel_of(an_test *t, an_graph *g, const kernel *k, an_codegen_
 }
 
 /* GOLDEN_UPDATE=1 in the environment writes the files anew. */
-static void check_golden(an_test *t, an_graph *g, const char *name, kernel k)
+static void check_golden_with(an_test *t, an_graph *g, const char *name, kernel k, an_codegen_opts opts, an_wgsl_caps caps)
 {
-    const an_wgsl_caps caps = an_wgsl_caps_default();
     an_uop_vec list = {0};
     an_wgsl w = {0};
     char path[128];
-    const an_kernel d = kernel_of(t, g, &k, gpu_opts(true), &list);
+    const an_kernel d = kernel_of(t, g, &k, opts, &list);
     CHECK_OK(t, an_wgsl_render(t->ctx, &d, &caps, &w));
     (void)snprintf(path, sizeof path, "tests/golden/wgsl_%s.txt", name);
     if (getenv("GOLDEN_UPDATE")) {
@@ -332,6 +354,11 @@ static void check_golden(an_test *t, an_graph *g, const char *name, kernel k)
     an_vec_fini(t->ctx, &list);
 }
 
+static void check_golden(an_test *t, an_graph *g, const char *name, kernel k)
+{
+    check_golden_with(t, g, name, k, gpu_opts(true), an_wgsl_caps_default());
+}
+
 static void shaders_are_as_they_were(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -340,6 +367,11 @@ static void shaders_are_as_they_were(an_test *t)
     check_golden(t, g, "rows", kernel_reduce(g, AN_OP_ADD, AN_F32, 7, 1000, false));
     check_golden(t, g, "matmul", kernel_matmul(g, AN_F32, 32, 32, 32, false, false, false));
     check_golden(t, g, "symbolic", kernel_symbolic(g, 7, 100));
+    an_wgsl_caps caps = an_wgsl_caps_default();
+    caps.max_local_nbytes = 49152;
+    caps.subgroup_nlanes = 32;
+    caps.names_subgroups = caps.has_f16 = caps.has_matrix = true;
+    check_golden_with(t, g, "matrix", kernel_matmul(g, AN_F16, 32, 32, 64, false, true, false), (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 49152, 1, false, true}}, caps);
 }
 
 static void what_a_device_cannot_do_is_said(an_test *t)
@@ -394,7 +426,7 @@ static void dispatches_stay_within_each_dimension(an_test *t)
     }
 }
 
-AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(tiles_are_halved_where_they_come_in_waves), AN_CASE(kernels_in_place_stay_apart), AN_CASE(other_ways_agree_with_their_plain_form),
+AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(tiles_are_halved_where_they_come_in_waves), AN_CASE(kernels_in_place_stay_apart), AN_CASE(other_ways_agree_with_their_plain_form), AN_CASE(products_of_halves_are_for_matrix_units),
              AN_CASE(rows_and_elements_agree_with_their_plain_form), AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed),
              AN_CASE(lanes_leave_threads_their_work),
              AN_CASE(products_in_place_have_tiles_that_do_not_overlap), AN_CASE(short_ranges_are_joined),

@@ -125,6 +125,22 @@ static an_status decode_one(decoder *d, an_uop u)
         for (uint32_t i = 0; i < nsrc; i++)
             if (!an_vec_push(d->ctx, &d->p->lists, reg_of(d, an_uop_src(g, u, i)))) return AN_ERR_NOMEM;
         break;
+    case AN_OP_FRAGMENT: /* where it begins */
+        in.op = AN_OP_ACC;
+        in.src[0] = reg_of(d, an_uop_src(g, u, 1));
+        break;
+    case AN_OP_MATRIX:
+        in.vec_src = (uint32_t)d->p->lists.len;
+        for (uint32_t i = 0; i < 2; i++) {
+            const an_uop x = an_uop_src(g, u, i);
+            const an_fragment f = an_fragment_of(an_uop_arg(g, x));
+            const uint32_t list[INTERP_FRAGMENT_NLIST] = {slot_of(g, an_uop_src(g, x, 0)), reg_of(d, x), f.row_step, f.column_step};
+            for (uint32_t k = 0; k < INTERP_FRAGMENT_NLIST; k++)
+                if (!an_vec_push(d->ctx, &d->p->lists, list[k])) return AN_ERR_NOMEM;
+            in.arg = i == 0 ? f.columns : in.arg;
+            in.src[i] = reg_of(d, an_uop_src(g, u, 2 + i));
+        }
+        break;
     default:
         if (!an_op_has(op, AN_TRAIT_ELEM)) return unsupported(d, u);
         for (uint32_t i = 0; i < nsrc; i++) in.src[i] = reg_of(d, an_uop_src(g, u, i));

@@ -30,8 +30,11 @@ typedef struct interp_inst {
     uint32_t src[3]; /* registers; LOAD: index, gate; STORE: index, value, gate. No gate: NO_GATE */
     uint32_t arg;    /* param slot, lane, reduce op, or where to jump */
     uint32_t nsrc;
-    uint32_t vec_src; /* VECTOR: first entry in program.lists */
+    uint32_t vec_src; /* VECTOR: first entry in program.lists. MATRIX: src are row and column, arg is how many products are summed */
 } interp_inst;
+
+/* Of each factor of a MATRIX, in program.lists: scratch, register of where it begins, steps between rows and between columns. */
+enum { INTERP_FRAGMENT_NLIST = 4 };
 
 static const uint32_t INTERP_NO_GATE = UINT32_MAX;
 

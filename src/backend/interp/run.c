@@ -39,6 +39,34 @@ static an_status access(machine *m, const interp_inst *in)
     return AN_OK;
 }
 
+/* Element [row, column] of a factor. */
+static an_status fragment(machine *m, const uint32_t *list, int64_t row, int64_t column, double *out)
+{
+    const int64_t index = m->regs[list[1]].i + row * list[2] + column * list[3];
+    const interp_inst load = {.op = AN_OP_LOAD, .arg = list[0]};
+    if (index < 0 || index >= m->count[list[0]]) return out_of_bounds(m, &load, index);
+    const an_dtype dtype = m->p->params[list[0]].dtype;
+    *out = an_scalar_load(dtype, m->data[list[0]] + (size_t)index * an_dtype_nbytes(dtype)).f;
+    return AN_OK;
+}
+
+/* One by one, each sum rounded to f32: matrix units round in a way of their own (docs/SEMANTICS.md). */
+static an_status matrix(machine *m, const interp_inst *in)
+{
+    const uint32_t *a = m->p->lists.data + in->vec_src, *b = a + INTERP_FRAGMENT_NLIST;
+    for (uint32_t l = 0; l < in->lanes; l++) {
+        double sum = 0, x = 0, y = 0;
+        for (uint32_t k = 0; k < in->arg; k++) {
+            an_status st = fragment(m, a, m->regs[in->src[0] + l].i, k, &x);
+            if (!st) st = fragment(m, b, k, m->regs[in->src[1] + l].i, &y);
+            if (st) return st;
+            sum = (double)(float)(sum + x * y);
+        }
+        m->regs[in->dst + l].f = isnan(sum) ? an_scalar_round(AN_F64, (an_scalar){.f = sum}).f : sum;
+    }
+    return AN_OK;
+}
+
 static double canonical(double f)
 {
     return isnan(f) ? an_scalar_round(AN_F64, (an_scalar){.f = f}).f : f;
@@ -82,6 +110,7 @@ static an_status execute_any(machine *m, const interp_inst *in, size_t *pc)
         break;
     case AN_OP_LOAD:
     case AN_OP_STORE: return access(m, in);
+    case AN_OP_MATRIX: return matrix(m, in);
     case AN_OP_ACC:
     case AN_OP_ACC_SET: memmove(dst, m->regs + in->src[0], in->lanes * sizeof *dst); break;
     case AN_OP_BROADCAST:

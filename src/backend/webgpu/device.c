@@ -302,6 +302,53 @@ static an_status probe_subgroups(gpu_device *d)
     return st;
 }
 
+/* Whether subgroups multiply fragments as wgsl/matrix.c has them: a product of small whole numbers. */
+static an_status probe_matrix(gpu_device *d)
+{
+    enum { ROWS = 16, COLUMNS = 8, DEPTH = 16 };
+    static const char text[] = "enable f16;\nenable subgroups;\nenable chromium_experimental_subgroup_matrix;\n"
+                               "diagnostic(off, chromium.subgroup_matrix_uniformity);\n"
+                               "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n"
+                               "var<workgroup> a: array<f16, 256>;\nvar<workgroup> b: array<f16, 128>;\nvar<workgroup> c: array<f32, 128>;\n"
+                               "@compute @workgroup_size(32) fn main(@builtin(local_invocation_index) lid: u32) {\n"
+                               "  for (var i = lid; i < 256u; i += 32u) { a[i] = f16(i % 7u); }\n"
+                               "  for (var i = lid; i < 128u; i += 32u) { b[i] = f16(i % 5u); }\n"
+                               "  workgroupBarrier();\n"
+                               "  let l = subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, row_major>(&a, 0u, 16u);\n"
+                               "  let r = subgroupMatrixLoad<subgroup_matrix_right<f16, 8, 16>, row_major>(&b, 0u, 8u);\n"
+                               "  var s: subgroup_matrix_result<f32, 8, 16>;\n"
+                               "  s = subgroupMatrixMultiplyAccumulate(l, r, s);\n"
+                               "  subgroupMatrixStore<row_major>(&c, 0u, s, 8u);\n"
+                               "  workgroupBarrier();\n"
+                               "  for (var i = lid; i < 128u; i += 32u) { x[i] = c[i]; } }\n";
+    gpu_program p = {.base = {(an_device *)d}, .wgsl = {.nbindings = 1, .ngroups_code = 1, .groups = {{.op = AN_OP_CONST, .value = 1}}}};
+    char name[] = "the check of matrix units";
+    float out[ROWS * COLUMNS] = {0};
+    an_buffer *b = NULL;
+    const uint32_t needs = 1u << GPU_F16 | 1u << GPU_MATRIX;
+    if ((d->adapter.features & needs) != needs || d->caps.subgroup_nlanes != 32 || !d->caps.names_subgroups) return AN_OK;
+    p.name = name;
+    an_status st = gpu_pipeline_get(d, name, text, &p.pipeline);
+    if (st && an_ctx_status(d->base.ctx) == AN_ERR_DEVICE && !d->is_lost) { /* its fragments are others */
+        an_ctx_clear_error(d->base.ctx);
+        return AN_OK;
+    }
+    if (!st) st = gpu_buffer_create((an_device *)d, sizeof out, &b);
+    if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
+    if (!st) st = gpu_read(b, 0, out, sizeof out);
+    d->caps.has_matrix = !st;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        int want = 0;
+        for (int k = 0; k < DEPTH; k++) want += (i / COLUMNS * DEPTH + k) % 7 * ((k * COLUMNS + i % COLUMNS) % 5);
+        d->caps.has_matrix = d->caps.has_matrix && out[i] == (float)want;
+    }
+    gpu_groups_drop(&p, 0);
+    an_vec_fini(d->base.ctx, &p.groups);
+    gpu_pipeline_release(d, p.pipeline);
+    gpu_buffer_destroy(b);
+    return st;
+}
+
 /* Everything that decides what is made of a kernel. */
 static uint64_t key_of(const gpu_device *d)
 {
@@ -309,7 +356,7 @@ static uint64_t key_of(const gpu_device *d)
     uint64_t h = an_hash_bytes(0, d->host.lib.dialect.name, strlen(d->host.lib.dialect.name));
     h = an_hash_bytes(h, d->host.lib.version, strlen(d->host.lib.version));
     const uint64_t fields[] = {c->max_invocations, c->max_size[0],     c->max_size[1],        c->max_size[2],  c->max_groups,
-                               c->max_local_nbytes, c->max_buffers,    c->max_binding_nbytes, c->subgroup_nlanes, c->has_f16,
+                               c->max_local_nbytes, c->max_buffers,    c->max_binding_nbytes, c->subgroup_nlanes, c->has_f16, c->has_matrix,
                                c->read_write_all,   c->inexact_fma,    c->exact_div,        d->unchecked};
     return an_hash_bytes(h, fields, sizeof fields);
 }
@@ -349,6 +396,7 @@ static an_status open_adapter(an_ctx *ctx, gpu_host *host, const gpu_adapter *ad
     if (!st) st = make_common(d);
     if (!st) st = probe_fma(d);
     if (!st) st = probe_subgroups(d);
+    if (!st) st = probe_matrix(d);
     if (st) {
         device_close((an_device *)d);
         return st;
@@ -360,6 +408,7 @@ static an_status open_adapter(an_ctx *ctx, gpu_host *host, const gpu_adapter *ad
     d->base.gpu_local_nbytes = d->caps.max_local_nbytes;
     d->base.gpu_units = software ? 4 : 128;
     d->base.gpu_small_code = software || d->caps.inexact_fma;
+    d->base.gpu_has_matrix = d->caps.has_matrix;
     d->base.key = key_of(d);
     d->base.identity = identity_of(d);
     d->base.no_fork = true;

@@ -22,6 +22,7 @@ typedef enum wgsl_access {
     WGSL_PLAIN,  /* array of the dtype's own 4- or 8-byte type */
     WGSL_VEC4,   /* array<vec4<..>>: every vector access is four aligned elements */
     WGSL_HALF,   /* array<f16> */
+    WGSL_HALF4,  /* array<vec4<f16>>: every access is four aligned elements */
     WGSL_PACKED, /* array<u32>, several elements a word; stores are of whole words */
     WGSL_ATOMIC  /* array<atomic<u32>>: several elements a word, which other threads may be writing */
 } wgsl_access;
@@ -30,7 +31,7 @@ typedef struct wgsl_param {
     wgsl_access access;
     bool used, read, written;
     an_dtype dtype;
-    uint32_t nvec, nscalar; /* accesses of each sort, while choosing */
+    uint32_t nvec, nscalar, nfour; /* accesses of each sort, while choosing; of fours, too */
     bool sub_word;          /* a store of less than a word */
 } wgsl_param;
 
@@ -46,8 +47,11 @@ typedef struct wgsl_local {
     an_uop node;
     an_dtype dtype;
     int64_t nelem;
-    bool vec4;
+    bool vec4, half; /* half: array<f16>, for fragments */
 } wgsl_local;
+
+/* Whose a value is: the thread's own, else how a subgroup holds it (matrix.c). */
+typedef enum wgsl_holding { WGSL_OWN, WGSL_LEFT, WGSL_RIGHT, WGSL_PRODUCT, WGSL_SUM, WGSL_TAKEN } wgsl_holding;
 
 /* STAGE loops that are written out: their bodies, by place, once for each copy. */
 enum { WGSL_STAGES_MAX = 8 };
@@ -90,6 +94,9 @@ typedef struct wgsl_emit {
     wgsl_dealt dealt[WGSL_DEALT_MAX];
     uint32_t ndealt;
     uint32_t *same;
+    wgsl_holding *held;    /* by place */
+    bool *raw;             /* by place: a load of f16 that goes on to workgroup memory as it is */
+    uint32_t matrix_sums;  /* that go through workgroup memory at a time; 0: not known yet */
     bool staging;        /* between the first STAGE loop of a row and the barrier after the last */
     bool by_group;       /* a GLOBAL iteration is a workgroup, else a thread */
     bool has_global;
@@ -127,6 +134,14 @@ bool wgsl_is_branchless(wgsl_emit *e, an_uop u);
 void wgsl_gated(wgsl_emit *e, an_uop u, uint32_t l, const char *x, char *out, size_t size);
 an_status wgsl_emit_store(wgsl_emit *e, an_uop u);
 void wgsl_declare_memory(wgsl_emit *e, an_str *out);
+
+uint32_t wgsl_locals_nbytes(const wgsl_emit *e); /* of the kernel's own workgroup memory */
+const char *wgsl_value_type(const wgsl_emit *e, an_uop u); /* of a lane: wgsl_type_name, or f16 for what is raw */
+
+/* matrix.c */
+an_status wgsl_scan_matrix(wgsl_emit *e); /* after wgsl_plan_flow */
+bool wgsl_is_matrix(const wgsl_emit *e, an_uop u);
+an_status wgsl_emit_matrix(wgsl_emit *e, an_uop u);
 
 /* flow.c */
 an_status wgsl_plan_flow(wgsl_emit *e); /* the workgroup, and how many there are */

@@ -466,7 +466,7 @@ typedef enum halves { DECLARE, KEEP, TAKE } halves;
 static void pass_on(wgsl_emit *e, an_uop load, halves what)
 {
     char name[WGSL_OPERAND_MAX], kept[WGSL_OPERAND_MAX + 1], value[4 * WGSL_OPERAND_MAX];
-    const char *type = wgsl_type_name(an_uop_dtype(e->g, load));
+    const char *type = wgsl_value_type(e, load);
     for (uint32_t l = 0; l < an_uop_lanes(e->g, load); l++) {
         wgsl_name(e, load, l, name);
         if (what == DECLARE)

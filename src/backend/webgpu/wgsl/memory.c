@@ -14,6 +14,7 @@ typedef struct place {
     uint32_t lanes;
     wgsl_access access;
     bool vector;        /* whole vectors of four, or whole words */
+    bool raw;           /* its value is held as f16 */
     bool in_group;      /* workgroup memory */
     char name[16];
     an_uop index, gate; /* gate may be none */
@@ -70,7 +71,7 @@ static an_status scan_one(wgsl_emit *e, an_uop u)
     if (dtype == AN_F64) return wgsl_unsupported(e, u, "WGSL has no f64; use f32, or another device");
     if (an_uop_op(e->g, ptr) == AN_OP_LOCAL) {
         wgsl_local *l = local_of(e, ptr);
-        const wgsl_local fresh = {ptr, dtype, (int64_t)(uint32_t)an_uop_arg(e->g, ptr), false};
+        const wgsl_local fresh = {ptr, dtype, (int64_t)(uint32_t)an_uop_arg(e->g, ptr), false, false};
         if (!l && !an_vec_push(e->ctx, &e->locals, fresh)) return AN_ERR_NOMEM;
         l = local_of(e, ptr);
         const wgsl_class class = wgsl_class_of(dtype);
@@ -84,12 +85,32 @@ static an_status scan_one(wgsl_emit *e, an_uop u)
         p->nvec++;
     else
         p->nscalar++;
+    if (in_units(e, index, gate, 4)) p->nfour++;
     if (store && !whole && an_dtype_nbytes(dtype) < 4) p->sub_word = true;
     p->used = true;
     p->dtype = dtype;
     p->read = p->read || !store;
     p->written = p->written || store;
     return AN_OK;
+}
+
+/* Is it a store to the scratch of fragments, of just what was loaded? */
+static bool passes_on(wgsl_emit *e, an_uop u)
+{
+    if (an_uop_op(e->g, u) != AN_OP_STORE || an_uop_op(e->g, an_uop_src(e->g, u, 0)) != AN_OP_LOCAL || !local_of(e, an_uop_src(e->g, u, 0))->half) return false;
+    const an_uop x = an_uop_src(e->g, u, 2);
+    return an_uop_op(e->g, x) == AN_OP_LOAD && an_uop_dtype(e->g, x) == AN_F16 && an_uop_op(e->g, an_uop_src(e->g, x, 0)) == AN_OP_PARAM;
+}
+
+static void find_raw(wgsl_emit *e)
+{
+    for (int other = 0; other < 2; other++) /* those who pass a load on, then those who do not */
+        for (size_t i = 0; i < e->kernel->nlinear; i++) {
+            const an_uop u = e->kernel->linear[i];
+            if (other == passes_on(e, u) || an_uop_op(e->g, u) == AN_OP_VAR) continue;
+            for (uint32_t s = other ? 0 : 2; s < (other ? an_uop_nsrc(e->g, u) : 3); s++)
+                if (an_uop_op(e->g, an_uop_src(e->g, u, s)) == AN_OP_LOAD) e->raw[wgsl_place(e, an_uop_src(e->g, u, s))] = !other;
+        }
 }
 
 an_status wgsl_scan_memory(wgsl_emit *e)
@@ -99,6 +120,11 @@ an_status wgsl_scan_memory(wgsl_emit *e)
         const an_op op = an_uop_op(e->g, e->kernel->linear[i]);
         if (op == AN_OP_LOAD || op == AN_OP_STORE) st = scan_one(e, e->kernel->linear[i]);
     }
+    for (size_t i = 0; i < e->kernel->nlinear && !st; i++) {
+        const an_uop u = e->kernel->linear[i];
+        if (an_uop_op(e->g, u) == AN_OP_FRAGMENT) local_of(e, an_uop_src(e->g, u, 0))->half = true;
+    }
+    if (!st && e->out->uses_matrix) find_raw(e);
     for (uint32_t s = 0; s < e->kernel->nparams; s++) {
         wgsl_param *p = &e->params[s];
         if (!p->used) continue;
@@ -108,10 +134,10 @@ an_status wgsl_scan_memory(wgsl_emit *e)
         else if (size >= 4)
             p->access = WGSL_PLAIN;
         else if (p->dtype == AN_F16 && e->caps->has_f16)
-            p->access = WGSL_HALF;
+            p->access = p->nfour == p->nvec + p->nscalar ? WGSL_HALF4 : WGSL_HALF;
         else
             p->access = p->sub_word && (e->nthreads > 1 || e->has_global) ? WGSL_ATOMIC : WGSL_PACKED;
-        if (p->access == WGSL_HALF) e->out->uses_f16 = true;
+        if (p->access == WGSL_HALF || p->access == WGSL_HALF4) e->out->uses_f16 = true;
     }
     return st;
 }
@@ -132,6 +158,10 @@ void wgsl_declare_memory(wgsl_emit *e, an_str *out)
             w->word_nbytes = 16;
             break;
         case WGSL_HALF: (void)snprintf(elem, sizeof elem, "f16"); break;
+        case WGSL_HALF4:
+            (void)snprintf(elem, sizeof elem, "vec4<f16>");
+            w->word_nbytes = 8;
+            break;
         case WGSL_PACKED:
         case WGSL_ATOMIC:
             (void)snprintf(elem, sizeof elem, p->access == WGSL_ATOMIC ? "atomic<u32>" : "u32");
@@ -145,13 +175,28 @@ void wgsl_declare_memory(wgsl_emit *e, an_str *out)
         const wgsl_local *l = &e->locals.data[i];
         const char *type = wgsl_type_name(l->dtype);
         const unsigned number = (unsigned)(an_uop_arg(e->g, l->node) >> 32);
-        if (l->vec4)
+        if (l->vec4 && !l->half)
             an_str_printf(out, "var<workgroup> s%u: array<vec4<%s>, %lld>;\n", number, type, (long long)l->nelem / 4);
         else
-            an_str_printf(out, "var<workgroup> s%u: array<%s, %lld>;\n", number, type, (long long)l->nelem);
-        const wgsl_class class = wgsl_class_of(l->dtype);
-        e->out->local_nbytes += (uint32_t)l->nelem * (class == WGSL_I64 || class == WGSL_U64 ? 8u : 4u);
+            an_str_printf(out, "var<workgroup> s%u: array<%s, %lld>;\n", number, l->half ? "f16" : type, (long long)l->nelem);
     }
+    e->out->local_nbytes += wgsl_locals_nbytes(e);
+}
+
+uint32_t wgsl_locals_nbytes(const wgsl_emit *e)
+{
+    uint32_t nbytes = 0;
+    for (size_t i = 0; i < e->locals.len; i++) {
+        const wgsl_local *l = &e->locals.data[i];
+        const wgsl_class class = wgsl_class_of(l->dtype);
+        nbytes += (uint32_t)l->nelem * (l->half ? 2u : class == WGSL_I64 || class == WGSL_U64 ? 8u : 4u);
+    }
+    return nbytes;
+}
+
+const char *wgsl_value_type(const wgsl_emit *e, an_uop u)
+{
+    return e->raw[wgsl_place(e, u)] ? "f16" : wgsl_type_name(an_uop_dtype(e->g, u));
 }
 
 static place place_of(wgsl_emit *e, an_uop u)
@@ -164,13 +209,14 @@ static place place_of(wgsl_emit *e, an_uop u)
     p.in_group = an_uop_op(e->g, ptr) == AN_OP_LOCAL;
     if (p.in_group) {
         const wgsl_local *l = local_of(e, ptr);
-        p.access = l->vec4 ? WGSL_VEC4 : WGSL_PLAIN;
+        p.access = l->half ? WGSL_HALF : l->vec4 ? WGSL_VEC4 : WGSL_PLAIN;
         (void)snprintf(p.name, sizeof p.name, "s%u", (unsigned)(an_uop_arg(e->g, ptr) >> 32));
     } else {
         p.access = e->params[an_uop_arg(e->g, ptr)].access;
         (void)snprintf(p.name, sizeof p.name, "b%u", (unsigned)an_uop_arg(e->g, ptr));
     }
-    uint32_t unit = p.access == WGSL_VEC4 ? 4 : p.access == WGSL_PACKED || p.access == WGSL_ATOMIC ? unit_of(p.dtype) : 0;
+    p.raw = e->raw[wgsl_place(e, an_uop_op(e->g, u) == AN_OP_STORE ? an_uop_src(e->g, u, 2) : u)];
+    uint32_t unit = p.access == WGSL_VEC4 || p.access == WGSL_HALF4 ? 4 : p.access == WGSL_PACKED || p.access == WGSL_ATOMIC ? unit_of(p.dtype) : 0;
     p.vector = unit > 0 && in_units(e, p.index, p.gate, unit);
     return p;
 }
@@ -233,7 +279,8 @@ static void element(wgsl_emit *e, const place *p, uint32_t l, char *expr)
     switch (p->access) {
     case WGSL_PLAIN: (void)snprintf(expr, EXPR_MAX, "%s[%s]", p->name, at); return;
     case WGSL_VEC4: (void)snprintf(expr, EXPR_MAX, "%s[u32(%s) >> 2u][u32(%s) & 3u]", p->name, at, at); return;
-    case WGSL_HALF: (void)snprintf(expr, EXPR_MAX, "f32(%s[%s])", p->name, at); return;
+    case WGSL_HALF: (void)snprintf(expr, EXPR_MAX, p->raw ? "%s[%s]" : "f32(%s[%s])", p->name, at); return;
+    case WGSL_HALF4: return; /* whole units only */
     case WGSL_PACKED:
         (void)snprintf(word, sizeof word, "%s(%s[u32(%s) >> %s], u32(%s))", unpack_name(p->dtype), p->name, at, shift, at);
         break;
@@ -269,8 +316,9 @@ static void unit_text(wgsl_emit *e, const place *p, uint32_t unit, uint32_t c, c
 /* All lanes by whole vectors or words; the gate is one for all. */
 static void load_units(wgsl_emit *e, const place *p, an_uop u)
 {
-    const uint32_t unit = p->access == WGSL_VEC4 ? 4 : unit_of(p->dtype), id = e->ntemps++;
-    const char *type = p->access == WGSL_VEC4 ? wgsl_type_name(p->dtype) : "u32";
+    const bool four = p->access == WGSL_VEC4 || p->access == WGSL_HALF4;
+    const uint32_t unit = four ? 4 : unit_of(p->dtype), id = e->ntemps++;
+    const char *type = p->access == WGSL_VEC4 ? wgsl_type_name(p->dtype) : four ? "f16" : "u32";
     char at[EXPR_MAX / 2], gate[WGSL_OPERAND_MAX], cell[EXPR_MAX], expr[EXPR_MAX];
     if (!an_uop_is_none(p->gate)) wgsl_operand(e, p->gate, 0, gate);
     for (uint32_t c = 0; c < p->lanes / unit; c++) {
@@ -279,14 +327,14 @@ static void load_units(wgsl_emit *e, const place *p, an_uop u)
         if (an_uop_is_none(p->gate)) {
             wgsl_line(e, "let w%u_%u = %s;", id, c, cell);
         } else {
-            wgsl_line(e, p->access == WGSL_VEC4 ? "var w%u_%u = vec4<%s>();" : "var w%u_%u = %s();", id, c, type);
+            wgsl_line(e, four ? "var w%u_%u = vec4<%s>();" : "var w%u_%u = %s();", id, c, type);
             wgsl_line(e, "if (%s) { w%u_%u = %s; }", gate, id, c, cell);
         }
     }
     for (uint32_t l = 0; l < p->lanes; l++) {
         char word[64];
-        if (p->access == WGSL_VEC4) {
-            (void)snprintf(expr, sizeof expr, "w%u_%u.%c", id, l / 4, "xyzw"[l % 4]);
+        if (four) {
+            (void)snprintf(expr, sizeof expr, p->access == WGSL_VEC4 || p->raw ? "w%u_%u.%c" : "f32(w%u_%u.%c)", id, l / 4, "xyzw"[l % 4]);
         } else {
             (void)snprintf(word, sizeof word, "%s(w%u_%u, %uu)", unpack_name(p->dtype), id, l / unit, l % unit);
             apply_form(from_bits(p->dtype), word, expr);
@@ -298,7 +346,7 @@ static void load_units(wgsl_emit *e, const place *p, an_uop u)
 /* A gated load without a branch: element 0 is read instead, and the gate decides what counts. */
 static bool is_branchless(const place *p)
 {
-    return !an_uop_is_none(p->gate) && p->access == WGSL_PLAIN && !p->in_group && !p->vector;
+    return !an_uop_is_none(p->gate) && (p->access == WGSL_PLAIN || p->access == WGSL_HALF) && !p->in_group && !p->vector;
 }
 
 bool wgsl_is_branchless(wgsl_emit *e, an_uop u)
@@ -312,7 +360,7 @@ void wgsl_gated(wgsl_emit *e, an_uop u, uint32_t l, const char *x, char *out, si
 {
     char gate[WGSL_OPERAND_MAX];
     wgsl_operand(e, an_uop_src(e->g, u, 2), l, gate);
-    (void)snprintf(out, size, "select(%s(), %s, %s)", wgsl_type_name(an_uop_dtype(e->g, u)), x, gate);
+    (void)snprintf(out, size, "select(%s(), %s, %s)", wgsl_value_type(e, u), x, gate);
 }
 
 an_status wgsl_emit_load(wgsl_emit *e, an_uop u)
@@ -328,7 +376,7 @@ an_status wgsl_emit_load(wgsl_emit *e, an_uop u)
             char at[WGSL_OPERAND_MAX];
             wgsl_operand(e, p.gate, l, gate);
             index_text(e, &p, l, at);
-            (void)snprintf(cell, sizeof cell, "%s[select(0, %s, %s)]", p.name, at, gate);
+            (void)snprintf(cell, sizeof cell, p.access == WGSL_HALF && !p.raw ? "f32(%s[select(0, %s, %s)])" : "%s[select(0, %s, %s)]", p.name, at, gate);
             if (!e->keeps) wgsl_gated(e, u, l, cell, expr, sizeof expr);
             wgsl_define(e, u, l, e->keeps ? cell : expr);
             continue;
@@ -340,7 +388,7 @@ an_status wgsl_emit_load(wgsl_emit *e, an_uop u)
         }
         wgsl_operand(e, p.gate, l, gate);
         wgsl_name(e, u, l, name);
-        wgsl_line(e, "var %s = %s();", name, wgsl_type_name(p.dtype)); /* written out: not every library clears it each time */
+        wgsl_line(e, "var %s = %s();", name, wgsl_value_type(e, u)); /* written out: not every library clears it each time */
         wgsl_line(e, "if (%s) { %s = %s; }", gate, name, expr);
     }
     return AN_OK;
@@ -366,7 +414,7 @@ static const char *lone_thread(const wgsl_emit *e)
 
 static void store_units(wgsl_emit *e, const place *p, an_uop value)
 {
-    const uint32_t unit = p->access == WGSL_VEC4 ? 4 : unit_of(p->dtype);
+    const uint32_t unit = p->access == WGSL_VEC4 || p->access == WGSL_HALF4 ? 4 : unit_of(p->dtype);
     char at[EXPR_MAX / 2], cell[EXPR_MAX], x[4][WGSL_OPERAND_MAX];
     for (uint32_t c = 0; c < p->lanes / unit; c++) {
         for (uint32_t i = 0; i < unit; i++) wgsl_operand(e, value, c * unit + i, x[i]);
@@ -374,6 +422,10 @@ static void store_units(wgsl_emit *e, const place *p, an_uop value)
         (void)snprintf(cell, sizeof cell, "%s[%s]", p->name, at);
         if (p->access == WGSL_VEC4) {
             wgsl_line(e, "%s = vec4<%s>(%s, %s, %s, %s);", cell, wgsl_type_name(p->dtype), x[0], x[1], x[2], x[3]);
+            continue;
+        }
+        if (p->access == WGSL_HALF4) {
+            wgsl_line(e, "%s = vec4<f16>(vec4<f32>(%s, %s, %s, %s));", cell, x[0], x[1], x[2], x[3]);
             continue;
         }
         char bits[4][EXPR_MAX];
@@ -398,7 +450,7 @@ static void store_element(wgsl_emit *e, const place *p, uint32_t l, const char *
     switch (p->access) {
     case WGSL_PLAIN: wgsl_line(e, "%s[%s] = %s;", p->name, at, value); return;
     case WGSL_VEC4: wgsl_line(e, "%s[u32(%s) >> 2u][u32(%s) & 3u] = %s;", p->name, at, at, value); return;
-    case WGSL_HALF: wgsl_line(e, "%s[%s] = f16(%s);", p->name, at, value); return;
+    case WGSL_HALF: wgsl_line(e, p->raw ? "%s[%s] = %s;" : "%s[%s] = f16(%s);", p->name, at, value); return;
     default: break;
     }
     apply_form(to_bits(p->dtype), value, bits);

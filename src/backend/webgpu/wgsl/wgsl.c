@@ -97,6 +97,7 @@ static an_status emit_var(wgsl_emit *e, an_uop u)
 
 an_status wgsl_emit_one(wgsl_emit *e, an_uop u)
 {
+    if (e->out->uses_matrix && an_uop_op(e->g, u) != AN_OP_END && wgsl_is_matrix(e, u)) return wgsl_emit_matrix(e, u);
     switch (an_uop_op(e->g, u)) {
     case AN_OP_PARAM:
     case AN_OP_CONST:
@@ -156,6 +157,7 @@ static void assemble(wgsl_emit *e, an_str *text)
     const an_wgsl *w = e->out;
     if (w->uses_f16) an_str_put(text, "enable f16;\n");
     if (w->uses_subgroups && e->caps->names_subgroups) an_str_put(text, "enable subgroups;\n");
+    if (w->uses_matrix) an_str_put(text, "enable chromium_experimental_subgroup_matrix;\ndiagnostic(off, chromium.subgroup_matrix_uniformity);\n");
     wgsl_declare_memory(e, text);
     if (w->nvars) {
         an_str_put(text, "struct an_vars {");
@@ -171,6 +173,8 @@ static void emit_fini(wgsl_emit *e)
 {
     an_mem_free(e->ctx, e->shift, e->kernel->nlinear * sizeof *e->shift);
     an_mem_free(e->ctx, e->same, e->kernel->nlinear * sizeof *e->same);
+    an_mem_free(e->ctx, e->held, e->kernel->nlinear * sizeof *e->held);
+    an_mem_free(e->ctx, e->raw, e->kernel->nlinear * sizeof *e->raw);
     an_str_fini(&e->body);
     an_str_fini(&e->shared);
     an_idmap_fini(&e->at, e->ctx);
@@ -191,8 +195,11 @@ an_status an_wgsl_render(an_ctx *ctx, const an_kernel *kernel, const an_wgsl_cap
     an_bounds_memo_init(&e.bounds, e.g);
     e.shift = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.shift);
     e.same = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.same);
-    an_status st = e.shift && e.same ? note_places(&e) : AN_ERR_NOMEM;
+    e.held = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.held);
+    e.raw = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.raw);
+    an_status st = e.shift && e.same && e.held && e.raw ? note_places(&e) : AN_ERR_NOMEM;
     if (!st) st = wgsl_plan_flow(&e);
+    if (!st) st = wgsl_scan_matrix(&e);
     if (!st) st = wgsl_scan_memory(&e);
     if (!st) st = list_bindings(&e);
     for (size_t i = 0; i < kernel->nlinear && !st;) {

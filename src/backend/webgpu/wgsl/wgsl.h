@@ -31,6 +31,7 @@ typedef struct an_wgsl_caps {
     uint32_t subgroup_nlanes;   /* of every subgroup, where all are of one size, of threads side by side, and the feature is there; else 0 */
     bool names_subgroups;       /* a shader that uses subgroups must say so first; where not, it must not */
     bool has_f16;               /* shader-f16 */
+    bool has_matrix;            /* subgroup matrices: 16 x 16 by 16 x 8 of f16 to f32, of subgroups of 32 threads side by side */
     bool read_write_all;        /* declare every storage buffer read_write: parts of one buffer may then be bound side by side */
     bool inexact_fma;           /* fma() rounds twice here (software adapters do that): emulate it */
     bool exact_div;             /* division and sqrt() are rounded as IEEE 754 says, denormals too; most GPUs' are not */
@@ -64,7 +65,7 @@ typedef struct an_wgsl {
     an_wgsl_code groups[AN_WGSL_CODE_MAX]; /* how many workgroups */
     uint32_t ngroups_code;
     uint32_t local_nbytes; /* workgroup memory in use */
-    bool uses_f16, uses_subgroups;
+    bool uses_f16, uses_subgroups, uses_matrix;
 } an_wgsl;
 
 /* Renders the kernel's linear list. The result owns its text and outlives the kernel; an_wgsl_fini also after a failure.
