@@ -524,19 +524,70 @@ static int64_t matrix_step(const chooser *c, const factors *p, const struct matr
     return 0;
 }
 
-static const struct matrix_shape *choose_matrix(const chooser *c, const factors *p, bool whole)
+/* How the elements of a loop that a tile takes are dealt, slowest first: subgroups, copies, lanes of a subgroup, elements of a vector. */
+enum { DEALT_TO = 4 };
+typedef struct dealing {
+    int64_t take, parts[DEALT_TO];
+} dealing;
+
+/* Deals the loops of a side, the first one fastest, as want says in all; whole: no element may be computed twice. */
+static bool deal_side(const side *s, const int64_t want[DEALT_TO], bool whole, dealing *out)
+{
+    int64_t rest[DEALT_TO];
+    memcpy(rest, want, sizeof rest);
+    for (uint32_t i = 0; i < s->count; i++) {
+        int64_t left = smaller(s->n[i], rest[0] * rest[1] * rest[2] * rest[3]);
+        out[i] = (dealing){.take = left, .parts = {1, 1, 1, 1}};
+        for (int k = DEALT_TO; k-- > 0;) {
+            const int64_t part = smaller(left, rest[k]);
+            if (left % part || rest[k] % part) return false;
+            out[i].parts[k] = part;
+            rest[k] /= part;
+            left /= part;
+            if (rest[k] > 1) break; /* the next loop goes on with it */
+        }
+        if (left != 1 || (whole && s->n[i] % out[i].take)) return false;
+    }
+    return rest[0] * rest[1] * rest[2] * rest[3] == 1;
+}
+
+static bool deal_sides(const struct matrix_shape *s, const side *i, const side *j, bool whole, dealing *di, dealing *dj)
+{
+    const int64_t rows[DEALT_TO] = {s->m / s->own_m, s->own_m / FRAGMENT_ROWS, FRAGMENT_ROWS, 1};
+    const int64_t columns[DEALT_TO] = {s->n / s->own_n, s->own_n / FRAGMENT_COLUMNS, FRAGMENT_COLUMNS / 4, 4};
+    return deal_side(i, rows, whole, di) && deal_side(j, columns, whole, dj);
+}
+
+static double blocks_of(const side *s, const dealing *d)
+{
+    double n = 1;
+    for (uint32_t i = 0; i < s->count; i++) n *= (double)((s->n[i] + d[i].take - 1) / d[i].take);
+    return n;
+}
+
+static double elements_of(const side *s)
+{
+    double n = 1;
+    for (uint32_t i = 0; i < s->count; i++) n *= (double)s->n[i];
+    return n;
+}
+
+static const struct matrix_shape *choose_matrix(const chooser *c, const factors *p, const side *i, const side *j, bool whole)
 {
     const struct matrix_shape *best = NULL;
-    const int64_t n[2] = {bound_at(c, p->i), bound_at(c, p->j)};
     double most = 0, batch = 1;
-    for (size_t r = 0; r < c->d.ranges.len; r++)
-        if (kind_at(c, r) == AN_RANGE_LOOP && r != p->i && r != p->j) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
+    for (size_t r = 0; r < c->d.ranges.len; r++) {
+        bool mine = r == p->i;
+        for (uint32_t k = 0; k < j->count; k++) mine = mine || j->ids[k] == id_at(c, r);
+        if (kind_at(c, r) == AN_RANGE_LOOP && !mine) batch *= bound_at(c, r) > 0 ? (double)bound_at(c, r) : 16.0;
+    }
     for (size_t x = 0; x < sizeof matrix_shapes / sizeof matrix_shapes[0]; x++) {
         const struct matrix_shape *s = &matrix_shapes[x];
-        if ((c->only_matrix && s != c->only_matrix) || n[0] < s->m || n[1] < s->n || (whole && (n[0] % s->m || n[1] % s->n))) continue;
+        dealing di[SIDE_MAX], dj[SIDE_MAX];
+        if ((c->only_matrix && s != c->only_matrix) || !deal_sides(s, i, j, whole, di, dj)) continue;
         if (s->m * s->n / (s->own_m * s->own_n) * SUBGROUP > (int64_t)c->opts->gpu.threads || !matrix_step(c, p, s)) continue;
-        const double blocks = batch * (double)(((n[0] + s->m - 1) / s->m) * ((n[1] + s->n - 1) / s->n)), units = c->opts->gpu.units;
-        const double score = s->rate * (double)n[0] * (double)n[1] * batch / (ceil(blocks / units) * units * (double)s->m * (double)s->n);
+        const double units = c->opts->gpu.units, blocks = batch * blocks_of(i, di) * blocks_of(j, dj);
+        const double score = s->rate * elements_of(i) * elements_of(j) * batch / (ceil(blocks / units) * units * (double)s->m * (double)s->n);
         if (score <= most) continue;
         most = score;
         best = s;
@@ -544,42 +595,71 @@ static const struct matrix_shape *choose_matrix(const chooser *c, const factors 
     return best;
 }
 
-/* Loop id: GLOBAL blocks of take elements, in them subgroups with `own` each, in them copies of `each`: threads, with v elements. */
-static an_status cut_for_matrix(chooser *c, uint32_t id, int64_t take, int64_t own, int64_t each, int64_t v, uint32_t local, uint32_t *global)
+/* Loop id as it is dealt: GLOBAL blocks, in them LOCAL subgroups (of that id), copies, LOCAL lanes and a vector. */
+static an_status cut_as_dealt(chooser *c, uint32_t id, const dealing *d, uint32_t group_id, uint32_t lane_id, uint32_t *global)
 {
-    uint32_t block = id, part = 0, inner = 0;
+    uint32_t at = id, marks[2] = {0, 0}, block = 0;
+    int64_t left = d->take;
     bool done = false;
-    an_status st = apply(c, AN_OPT_PADTO, id, take, &block, &done);
-    part = inner = block;
-    if (!st && take > own) st = apply(c, AN_OPT_CUT, block, own, &part, &done);
-    inner = part;
-    if (!st && own > each) st = apply(c, AN_OPT_CUT, part, each, &inner, &done);
-    if (!st && own > each) st = apply(c, AN_OPT_UPCAST, part, own / each, NULL, &done);
-    if (!st && v > 1) st = apply(c, AN_OPT_VECTOR, inner, v, NULL, &done);
-    if (!st && take > own) st = mark(c, block, AN_OPT_LOCAL, local);
-    if (!st) st = mark(c, inner, AN_OPT_LOCAL, local + 2);
+    an_status st = apply(c, AN_OPT_PADTO, id, d->take, &block, &done);
+    at = block;
+    for (int k = 0; k < DEALT_TO && !st; k++) {
+        uint32_t inner = at;
+        if (d->parts[k] == 1) continue;
+        left /= d->parts[k];
+        if (left > 1) st = apply(c, AN_OPT_CUT, at, left, &inner, &done);
+        if (!st && k == 1) st = apply(c, AN_OPT_UPCAST, at, d->parts[k], NULL, &done);
+        if (!st && k == 3) st = apply(c, AN_OPT_VECTOR, at, d->parts[k], NULL, &done);
+        if (k == 0 || k == 2) marks[k / 2] = at;
+        at = inner;
+    }
+    if (!st && marks[0]) st = mark(c, marks[0], AN_OPT_LOCAL, group_id);
+    if (!st && marks[1]) st = mark(c, marks[1], AN_OPT_LOCAL, lane_id);
     return st ? st : mark(c, id, AN_OPT_GLOBAL, (*global)++);
+}
+
+/* The sides, and the tile that is best for them. */
+static an_status plan_matrix(const chooser *c, factors *p, side *i, side *j, bool whole, const struct matrix_shape **shape)
+{
+    an_status st = choose_sides(c, p);
+    *shape = NULL;
+    if (st || p->i == AN_RANGES_MAX || p->j == AN_RANGES_MAX) return st;
+    *i = (side){.ids = {id_at(c, p->i)}, .count = 1, .n = {bound_at(c, p->i)}};
+    st = gather_side(c, p, j);
+    if (st) return st;
+    *shape = choose_matrix(c, p, i, j, whole);
+    if (*shape) return AN_OK;
+    const uint64_t other = loads_with(c, p->reduce, p->i); /* the longest loop of that side instead */
+    for (size_t r = 0; r < c->d.ranges.len; r++)
+        if (is_output(c, p, r) && r != p->i && !(loads_with(c, p->reduce, r) & other) && bound_at(c, r) > bound_at(c, p->j)) p->j = r;
+    *j = (side){.ids = {id_at(c, p->j)}, .count = 1, .n = {bound_at(c, p->j)}};
+    *shape = choose_matrix(c, p, i, j, whole);
+    return AN_OK;
 }
 
 static an_status matrix_product(chooser *c, factors *p, bool whole, bool *done)
 {
     const an_uop before = *c->sink;
     const size_t nlist = c->list->len;
+    const struct matrix_shape *s = NULL;
+    side i, j;
+    dealing di[SIDE_MAX], dj[SIDE_MAX];
     *done = false;
     if (!c->opts->gpu.has_matrix || c->no_matrix || !multiplies_halves(c, p->reduce)) return AN_OK;
-    an_status st = choose_sides(c, p);
-    if (st || p->i == AN_RANGES_MAX || p->j == AN_RANGES_MAX) return st;
-    const struct matrix_shape *s = choose_matrix(c, p, whole);
-    if (!s) return AN_OK;
+    an_status st = plan_matrix(c, p, &i, &j, whole, &s);
+    if (st || !s || !deal_sides(s, &i, &j, whole, di, dj)) return st;
     const int64_t nk = bound_at(c, p->k), step = matrix_step(c, p, s);
-    const uint32_t id_i = id_at(c, p->i), id_j = id_at(c, p->j), id_k = id_at(c, p->k);
+    const uint32_t id_k = id_at(c, p->k), lane = AN_GPU_LOCAL_ID + 16;
     uint32_t others[LOOPS_MAX], n = 0, global = AN_GPU_GLOBAL_ID, inner = id_k, written = 0;
-    for (size_t r = 0; r < c->d.ranges.len; r++)
-        if (kind_at(c, r) == AN_RANGE_LOOP && r != p->i && r != p->j && n < LOOPS_MAX) others[n++] = id_at(c, r);
+    for (size_t r = 0; r < c->d.ranges.len; r++) {
+        bool mine = r == p->i;
+        for (uint32_t k = 0; k < j.count; k++) mine = mine || j.ids[k] == id_at(c, r);
+        if (kind_at(c, r) == AN_RANGE_LOOP && !mine && n < LOOPS_MAX) others[n++] = id_at(c, r);
+    }
     bool ok = true;
     for (uint32_t o = 0; o < n && !st; o++) st = mark(c, others[o], AN_OPT_GLOBAL, global++);
-    if (!st) st = cut_for_matrix(c, id_i, s->m, s->own_m, FRAGMENT_ROWS, 1, AN_GPU_LOCAL_ID + 8, &global);
-    if (!st) st = cut_for_matrix(c, id_j, s->n, s->own_n, FRAGMENT_COLUMNS, 4, AN_GPU_LOCAL_ID + 9, &global);
+    if (!st) st = cut_as_dealt(c, i.ids[0], di, lane - 1 - SIDE_MAX, lane, &global);
+    for (uint32_t k = j.count; k-- > 0 && !st;) st = cut_as_dealt(c, j.ids[k], &dj[k], lane - 1 - k, lane + SIDE_MAX - k, &global);
     if (!st && nk % step) st = apply(c, AN_OPT_FILL, id_k, step, NULL, &ok);
     if (!st && ok && nk > step) st = apply(c, AN_OPT_CUT, id_k, step, &inner, &ok);
     if (!st && ok) st = apply(c, AN_OPT_UNROLL, inner, step, &written, &ok);

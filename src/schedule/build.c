@@ -37,6 +37,20 @@ static an_uop leaf_value(an_sched *s, an_uop n, an_uop tuple, bool top, bool *is
     return AN_UOP_NONE;
 }
 
+static bool is_float(const an_graph *g, an_uop x)
+{
+    return an_dtype_kind_of(an_uop_dtype(g, x)) == AN_KIND_FLOAT;
+}
+
+/* where(cond, x, 0); of a float as another one, it is the float that is padded: 0 is 0 in each. */
+static an_uop padded(an_graph *g, an_uop cond, an_uop x)
+{
+    const bool cast = an_uop_op(g, x) == AN_OP_CAST && is_float(g, x) && is_float(g, an_uop_src(g, x, 0));
+    const an_uop inner = cast ? an_uop_src(g, x, 0) : x;
+    const an_uop value = an_select(g, cond, inner, an_const_like(g, inner, 0));
+    return cast && !an_uop_is_none(value) ? an_cast_to(g, an_uop_dtype(g, x), value) : value;
+}
+
 /* n at tuple from the values of its sources. */
 static an_uop combine(builder *b, an_uop n, an_uop tuple)
 {
@@ -55,7 +69,7 @@ static an_uop combine(builder *b, an_uop n, an_uop tuple)
         const an_node node = *an_node_of(g, n);
         return an_uop_new(g, op, (an_dtype)node.dtype, src, nsrc, node.arg);
     }
-    if (op == AN_OP_PAD && !an_uop_is_int(g, local, 1)) return an_select(g, local, src[0], an_const_like(g, src[0], 0));
+    if (op == AN_OP_PAD && !an_uop_is_int(g, local, 1)) return padded(g, local, src[0]);
     if (op == AN_OP_REDUCE_AXIS) {
         an_uop args[AN_RANK_MAX + 1] = {src[0]};
         uint32_t nargs = 1;

@@ -188,20 +188,27 @@ bool an_needs_gate(an_sched *s, an_uop load)
     return lo < 0 || !((double)hi < n);
 }
 
-/* x is 0 where cond does not hold, since it is padded so: a load that needs a gate which implies cond. */
+/* x is 0 where cond does not hold, since it is padded so: a load, of another dtype perhaps, that needs a gate which implies cond. */
 static bool is_padded_by(an_sched *s, an_uop cond, an_uop x)
 {
     an_graph *g = s->g;
+    while (an_uop_op(g, x) == AN_OP_CAST) x = an_uop_src(g, x, 0);
     if (an_uop_op(g, x) != AN_OP_LOAD || an_uop_nsrc(g, x) < 3 || !an_needs_gate(s, x)) return false;
     const an_uop gate = an_uop_src(g, x, 2);
     return an_uop_is_int(g, an_simplify_valid(g, gate, cond), 1);
 }
 
-/* x, whose value does not matter where cond does not hold, without a gate that nothing else needs. */
+/* x, whose value does not matter where cond does not hold, without a gate that nothing else needs: a load, of another dtype perhaps. */
 static an_uop ungated(an_sched *s, an_uop x)
 {
-    if (an_uop_op(s->g, x) != AN_OP_LOAD || an_uop_nsrc(s->g, x) < 3 || an_needs_gate(s, x)) return x;
-    return an_load(s->g, an_uop_src(s->g, x, 0), an_uop_src(s->g, x, 1), AN_UOP_NONE);
+    an_graph *g = s->g;
+    an_uop casts[4];
+    uint32_t n = 0;
+    for (; an_uop_op(g, x) == AN_OP_CAST && n < 4; x = an_uop_src(g, x, 0)) casts[n++] = x;
+    const bool gated = an_uop_op(g, x) == AN_OP_LOAD && an_uop_nsrc(g, x) > 2 && !an_needs_gate(s, x);
+    if (gated) x = an_load(g, an_uop_src(g, x, 0), an_uop_src(g, x, 1), AN_UOP_NONE);
+    while (n-- > 0 && !an_uop_is_none(x)) x = an_cast_to(g, an_uop_dtype(g, casts[n]), x);
+    return x;
 }
 
 /* where(cond, x, 0). Of a product a factor that is padded is 0 already, and the other multiplies that zero. */

@@ -5,6 +5,7 @@
 #include "ir/uop.h"
 #include <anneal/settings.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -241,27 +242,53 @@ static an_status open_handle(gpu_device *d)
     return AN_OK;
 }
 
+/* Runs a shader, one workgroup, on a buffer x of nbytes that it reads and writes. ran: NULL, or false when the shader is refused. */
+static an_status run_check(gpu_device *d, const char *what, const char *text, void *x, size_t nbytes, bool *ran)
+{
+    gpu_program p = {.base = {(an_device *)d}, .wgsl = {.nbindings = 1, .ngroups_code = 1, .groups = {{.op = AN_OP_CONST, .value = 1}}}};
+    char name[64];
+    an_buffer *b = NULL;
+    (void)snprintf(name, sizeof name, "the check of %s", what);
+    p.name = name;
+    an_status st = gpu_pipeline_get(d, name, text, &p.pipeline);
+    if (st && ran && an_ctx_status(d->base.ctx) == AN_ERR_DEVICE && !d->is_lost) { /* the feature is not there after all */
+        an_ctx_clear_error(d->base.ctx);
+        *ran = false;
+        return AN_OK;
+    }
+    if (!st) st = gpu_buffer_create((an_device *)d, nbytes, &b);
+    if (!st) st = gpu_write(b, 0, x, nbytes);
+    if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
+    if (!st) st = gpu_read(b, 0, x, nbytes);
+    if (ran) *ran = !st;
+    gpu_groups_drop(&p, 0);
+    an_vec_fini(d->base.ctx, &p.groups);
+    gpu_pipeline_release(d, p.pipeline);
+    gpu_buffer_destroy(b);
+    return st;
+}
+
 /* Whether fma() rounds twice here: (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24, or 0 if the square was rounded first. */
 static an_status probe_fma(gpu_device *d)
 {
     static const char text[] = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n"
                                "@compute @workgroup_size(1) fn main() { x[3] = fma(x[0], x[1], x[2]); }\n";
-    static const float in[4] = {1.000244140625f, 1.000244140625f, -1.00048828125f, 7};
-    gpu_program p = {.base = {(an_device *)d}, .wgsl = {.nbindings = 1, .ngroups_code = 1, .groups = {{.op = AN_OP_CONST, .value = 1}}}};
-    char name[] = "the check of fma";
-    float out = 7;
-    an_buffer *b = NULL;
-    p.name = name;
-    an_status st = gpu_pipeline_get(d, name, text, &p.pipeline);
-    if (!st) st = gpu_buffer_create((an_device *)d, sizeof in, &b);
-    if (!st) st = gpu_write(b, 0, in, sizeof in);
-    if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
-    if (!st) st = gpu_read(b, 3 * sizeof *in, &out, sizeof out);
-    d->caps.inexact_fma = out < 0x1p-25f;
-    gpu_groups_drop(&p, 0);
-    an_vec_fini(d->base.ctx, &p.groups);
-    gpu_pipeline_release(d, p.pipeline);
-    gpu_buffer_destroy(b);
+    float x[4] = {1.000244140625f, 1.000244140625f, -1.00048828125f, 7};
+    const an_status st = run_check(d, "fma", text, x, sizeof x, NULL);
+    d->caps.inexact_fma = x[3] < 0x1p-25f;
+    return st;
+}
+
+/* Whether f16() rounds to nearest, ties to even, keeps what is below the normal numbers, and overflows to infinity as it should. */
+static an_status probe_f16(gpu_device *d)
+{
+    static const char text[] = "enable f16;\n@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n"
+                               "@compute @workgroup_size(1) fn main() { for (var i = 0u; i < 12u; i++) { x[i] = f32(f16(x[i])); } }\n";
+    float x[12] = {0x1.002p0f, 0x1.006p0f, 0x1.001p0f, -0x1.003p0f, 0x1.ffdffep15f, 0x1.ffep15f, -65504, 0x1p-25f, 0x1.8p-25f, 0x1.8p-24f, 0x1.ff2p-15f, 1e30f};
+    static const float want[12] = {0x1p0f, 0x1.008p0f, 0x1p0f, -0x1.004p0f, 65504, INFINITY, -65504, 0, 0x1p-24f, 0x1p-23f, 0x1.ffp-15f, INFINITY};
+    bool ran = false;
+    const an_status st = d->caps.has_f16 ? run_check(d, "f16", text, x, sizeof x, &ran) : AN_OK;
+    d->caps.exact_f16 = ran && memcmp(x, want, sizeof x) == 0;
     return st;
 }
 
@@ -272,33 +299,14 @@ static an_status probe_subgroups(gpu_device *d)
     static const char body[] = "@group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;\n"
                                "@compute @workgroup_size(256) fn main(@builtin(local_invocation_index) lid: u32, @builtin(subgroup_invocation_id) at: u32) {\n"
                                "  x[lid] = vec2<u32>(at, subgroupShuffleXor(lid, 1u)); }\n";
-    gpu_program p = {.base = {(an_device *)d}, .wgsl = {.nbindings = 1, .ngroups_code = 1, .groups = {{.op = AN_OP_CONST, .value = 1}}}};
-    char name[] = "the check of subgroups", text[sizeof body + 32];
+    char text[sizeof body + 32];
     uint32_t out[2 * THREADS] = {0};
-    an_buffer *b = NULL;
+    bool ran = false;
     const uint32_t n = d->caps.subgroup_nlanes;
-    if (n < 2 || d->caps.max_invocations < THREADS) {
-        d->caps.subgroup_nlanes = 0;
-        return AN_OK;
-    }
-    p.name = name;
     (void)snprintf(text, sizeof text, "%s%s", d->caps.names_subgroups ? "enable subgroups;\n" : "", body);
-    an_status st = gpu_pipeline_get(d, name, text, &p.pipeline);
-    if (st && an_ctx_status(d->base.ctx) == AN_ERR_DEVICE && !d->is_lost) { /* it does not know them after all */
-        an_ctx_clear_error(d->base.ctx);
-        d->caps.subgroup_nlanes = 0;
-        return AN_OK;
-    }
-    if (st) return an_ctx_status(d->base.ctx);
-    st = gpu_buffer_create((an_device *)d, sizeof out, &b);
-    if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
-    if (!st) st = gpu_read(b, 0, out, sizeof out);
-    for (uint32_t i = 0; i < THREADS && !st; i++)
-        if (out[2 * i] != i % n || out[2 * i + 1] != (i ^ 1)) d->caps.subgroup_nlanes = 0;
-    gpu_groups_drop(&p, 0);
-    an_vec_fini(d->base.ctx, &p.groups);
-    gpu_pipeline_release(d, p.pipeline);
-    gpu_buffer_destroy(b);
+    const an_status st = n >= 2 && d->caps.max_invocations >= THREADS ? run_check(d, "subgroups", text, out, sizeof out, &ran) : AN_OK;
+    for (uint32_t i = 0; i < THREADS && ran; i++) ran = out[2 * i] == i % n && out[2 * i + 1] == (i ^ 1);
+    if (!ran) d->caps.subgroup_nlanes = 0;
     return st;
 }
 
@@ -321,31 +329,18 @@ static an_status probe_matrix(gpu_device *d)
                                "  subgroupMatrixStore<row_major>(&c, 0u, s, 8u);\n"
                                "  workgroupBarrier();\n"
                                "  for (var i = lid; i < 128u; i += 32u) { x[i] = c[i]; } }\n";
-    gpu_program p = {.base = {(an_device *)d}, .wgsl = {.nbindings = 1, .ngroups_code = 1, .groups = {{.op = AN_OP_CONST, .value = 1}}}};
-    char name[] = "the check of matrix units";
     float out[ROWS * COLUMNS] = {0};
-    an_buffer *b = NULL;
     const uint32_t needs = 1u << GPU_F16 | 1u << GPU_MATRIX;
-    if ((d->adapter.features & needs) != needs || d->caps.subgroup_nlanes != 32 || !d->caps.names_subgroups) return AN_OK;
-    p.name = name;
-    an_status st = gpu_pipeline_get(d, name, text, &p.pipeline);
-    if (st && an_ctx_status(d->base.ctx) == AN_ERR_DEVICE && !d->is_lost) { /* its fragments are others */
-        an_ctx_clear_error(d->base.ctx);
-        return AN_OK;
-    }
-    if (!st) st = gpu_buffer_create((an_device *)d, sizeof out, &b);
-    if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
-    if (!st) st = gpu_read(b, 0, out, sizeof out);
-    d->caps.has_matrix = !st;
+    bool ran = false;
+    an_status st = AN_OK;
+    if ((d->adapter.features & needs) == needs && d->caps.subgroup_nlanes == 32 && d->caps.names_subgroups)
+        st = run_check(d, "matrix units", text, out, sizeof out, &ran);
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         int want = 0;
         for (int k = 0; k < DEPTH; k++) want += (i / COLUMNS * DEPTH + k) % 7 * ((k * COLUMNS + i % COLUMNS) % 5);
-        d->caps.has_matrix = d->caps.has_matrix && out[i] == (float)want;
+        ran = ran && out[i] == (float)want;
     }
-    gpu_groups_drop(&p, 0);
-    an_vec_fini(d->base.ctx, &p.groups);
-    gpu_pipeline_release(d, p.pipeline);
-    gpu_buffer_destroy(b);
+    d->caps.has_matrix = ran;
     return st;
 }
 
@@ -356,7 +351,7 @@ static uint64_t key_of(const gpu_device *d)
     uint64_t h = an_hash_bytes(0, d->host.lib.dialect.name, strlen(d->host.lib.dialect.name));
     h = an_hash_bytes(h, d->host.lib.version, strlen(d->host.lib.version));
     const uint64_t fields[] = {c->max_invocations, c->max_size[0],     c->max_size[1],        c->max_size[2],  c->max_groups,
-                               c->max_local_nbytes, c->max_buffers,    c->max_binding_nbytes, c->subgroup_nlanes, c->has_f16, c->has_matrix,
+                               c->max_local_nbytes, c->max_buffers,    c->max_binding_nbytes, c->subgroup_nlanes, c->has_f16, c->exact_f16, c->has_matrix,
                                c->read_write_all,   c->inexact_fma,    c->exact_div,        d->unchecked};
     return an_hash_bytes(h, fields, sizeof fields);
 }
@@ -395,6 +390,7 @@ static an_status open_adapter(an_ctx *ctx, gpu_host *host, const gpu_adapter *ad
     an_status st = d->has_lock ? open_handle(d) : an_fail(ctx, AN_ERR_DEVICE, "webgpu: no lock can be made");
     if (!st) st = make_common(d);
     if (!st) st = probe_fma(d);
+    if (!st) st = probe_f16(d);
     if (!st) st = probe_subgroups(d);
     if (!st) st = probe_matrix(d);
     if (st) {

@@ -95,7 +95,7 @@ typedef struct wgsl_emit {
     uint32_t ndealt;
     uint32_t *same;
     wgsl_holding *held;    /* by place */
-    bool *raw;             /* by place: a load of f16 that goes on to workgroup memory as it is */
+    bool *raw;             /* by place: an f16, loaded or rounded, that goes on to workgroup memory as it is */
     uint32_t matrix_sums;  /* that go through workgroup memory at a time; 0: not known yet */
     bool staging;        /* between the first STAGE loop of a row and the barrier after the last */
     bool by_group;       /* a GLOBAL iteration is a workgroup, else a thread */
@@ -163,7 +163,7 @@ typedef struct wgsl_function {
     const char *name, *text;
 } wgsl_function;
 /* math.c; the last one of each has no name. */
-extern const wgsl_function wgsl_math[], wgsl_fma_by_hand[], wgsl_fma_built_in[], wgsl_division_built_in[];
+extern const wgsl_function wgsl_math[], wgsl_fma_by_hand[], wgsl_fma_built_in[], wgsl_division_built_in[], wgsl_f16_built_in[];
 
 /* prelude.c: appends the functions that body calls, with those they call. */
 void wgsl_prelude(wgsl_emit *e, const char *body, an_str *out);

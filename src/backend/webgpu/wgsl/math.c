@@ -82,6 +82,11 @@ const wgsl_function wgsl_fma_built_in[] = {
 
 /* Where division and square root are rounded as IEEE 754 says. */
 /* Kept from what is done with them: Mesa takes sqrt(x) * sqrt(x) for x. */
+const wgsl_function wgsl_f16_built_in[] = {
+    {"an_round_f16", "fn an_round_f16(x: f32) -> f32 { return f32(f16(x)); }\n"},
+    {NULL, NULL},
+};
+
 const wgsl_function wgsl_division_built_in[] = {
     {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return an_keep(x / y); }\n"},
     {"an_sqrt", "fn an_sqrt(x: f32) -> f32 { return an_keep(sqrt(x)); }\n"},

@@ -94,12 +94,14 @@ static an_status scan_one(wgsl_emit *e, an_uop u)
     return AN_OK;
 }
 
-/* Is it a store to the scratch of fragments, of just what was loaded? */
+/* Is it a store to the scratch of fragments, of just what was loaded or rounded? */
 static bool passes_on(wgsl_emit *e, an_uop u)
 {
     if (an_uop_op(e->g, u) != AN_OP_STORE || an_uop_op(e->g, an_uop_src(e->g, u, 0)) != AN_OP_LOCAL || !local_of(e, an_uop_src(e->g, u, 0))->half) return false;
     const an_uop x = an_uop_src(e->g, u, 2);
-    return an_uop_op(e->g, x) == AN_OP_LOAD && an_uop_dtype(e->g, x) == AN_F16 && an_uop_op(e->g, an_uop_src(e->g, x, 0)) == AN_OP_PARAM;
+    if (an_uop_dtype(e->g, x) != AN_F16) return false;
+    if (an_uop_op(e->g, x) == AN_OP_CAST) return e->caps->exact_f16 && an_uop_dtype(e->g, an_uop_src(e->g, x, 0)) == AN_F32;
+    return an_uop_op(e->g, x) == AN_OP_LOAD && an_uop_op(e->g, an_uop_src(e->g, x, 0)) == AN_OP_PARAM;
 }
 
 static void find_raw(wgsl_emit *e)
@@ -109,7 +111,7 @@ static void find_raw(wgsl_emit *e)
             const an_uop u = e->kernel->linear[i];
             if (other == passes_on(e, u) || an_uop_op(e->g, u) == AN_OP_VAR) continue;
             for (uint32_t s = other ? 0 : 2; s < (other ? an_uop_nsrc(e->g, u) : 3); s++)
-                if (an_uop_op(e->g, an_uop_src(e->g, u, s)) == AN_OP_LOAD) e->raw[wgsl_place(e, an_uop_src(e->g, u, s))] = !other;
+                if (an_uop_op(e->g, an_uop_src(e->g, u, s)) == AN_OP_LOAD || an_uop_op(e->g, an_uop_src(e->g, u, s)) == AN_OP_CAST) e->raw[wgsl_place(e, an_uop_src(e->g, u, s))] = !other;
         }
 }
 

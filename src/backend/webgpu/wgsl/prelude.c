@@ -348,7 +348,8 @@ void wgsl_prelude(wgsl_emit *e, const char *body, an_str *out)
 {
     const wgsl_function *all[ALL_MAX];
     bool wanted[ALL_MAX] = {false}, inf = e->uses_inf;
-    size_t n = add(all, 0, functions);
+    size_t n = e->caps->exact_f16 ? add(all, 0, wgsl_f16_built_in) : 0;
+    n = add(all, n, functions);
     n = add(all, n, e->caps->inexact_fma ? wgsl_fma_by_hand : wgsl_fma_built_in);
     if (e->caps->exact_div) n = add(all, n, wgsl_division_built_in);
     n = add(all, n, wgsl_math);

@@ -95,6 +95,16 @@ static an_status emit_var(wgsl_emit *e, an_uop u)
     return AN_OK;
 }
 
+static void emit_half(wgsl_emit *e, an_uop u)
+{
+    char x[WGSL_OPERAND_MAX], value[WGSL_OPERAND_MAX + 8];
+    for (uint32_t l = 0; l < an_uop_lanes(e->g, u); l++) {
+        wgsl_operand(e, an_uop_src(e->g, u, 0), l, x);
+        (void)snprintf(value, sizeof value, "f16(%s)", x);
+        wgsl_define(e, u, l, value);
+    }
+}
+
 an_status wgsl_emit_one(wgsl_emit *e, an_uop u)
 {
     if (e->out->uses_matrix && an_uop_op(e->g, u) != AN_OP_END && wgsl_is_matrix(e, u)) return wgsl_emit_matrix(e, u);
@@ -114,6 +124,10 @@ an_status wgsl_emit_one(wgsl_emit *e, an_uop u)
         const an_uop base = an_uop_src(e->g, u, 0);
         return an_uop_op(e->g, base) == AN_OP_ACC ? wgsl_unsupported(e, u, "an index that changes") : AN_OK;
     }
+    case AN_OP_CAST:
+        if (!e->raw[wgsl_place(e, u)]) return wgsl_emit_elementwise(e, u);
+        emit_half(e, u);
+        return AN_OK;
     case AN_OP_ACC_GET:
     case AN_OP_BROADCAST:
     case AN_OP_LANE:
@@ -154,7 +168,8 @@ static void put_entry(wgsl_emit *e, an_str *text)
 
 static void assemble(wgsl_emit *e, an_str *text)
 {
-    const an_wgsl *w = e->out;
+    an_wgsl *w = e->out;
+    w->uses_f16 = w->uses_f16 || (e->caps->exact_f16 && strstr(an_str_cstr(&e->body), "an_round_f16("));
     if (w->uses_f16) an_str_put(text, "enable f16;\n");
     if (w->uses_subgroups && e->caps->names_subgroups) an_str_put(text, "enable subgroups;\n");
     if (w->uses_matrix) an_str_put(text, "enable chromium_experimental_subgroup_matrix;\ndiagnostic(off, chromium.subgroup_matrix_uniformity);\n");
