@@ -279,16 +279,27 @@ static an_status probe_fma(gpu_device *d)
     return st;
 }
 
-/* Whether f16() rounds to nearest, ties to even, keeps what is below the normal numbers, and overflows to infinity as it should. */
+/* Whether f16() rounds to nearest, ties to even, keeps what is below the normal numbers, and overflows to infinity as it should: of what
+ * goes to memory, and as wgsl/math.c has it. */
 static an_status probe_f16(gpu_device *d)
 {
-    static const char text[] = "enable f16;\n@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n"
-                               "@compute @workgroup_size(1) fn main() { for (var i = 0u; i < 12u; i++) { x[i] = f32(f16(x[i])); } }\n";
-    float x[12] = {0x1.002p0f, 0x1.006p0f, 0x1.001p0f, -0x1.003p0f, 0x1.ffdffep15f, 0x1.ffep15f, -65504, 0x1p-25f, 0x1.8p-25f, 0x1.8p-24f, 0x1.ff2p-15f, 1e30f};
-    static const float want[12] = {0x1p0f, 0x1.008p0f, 0x1p0f, -0x1.004p0f, 65504, INFINITY, -65504, 0, 0x1p-24f, 0x1p-23f, 0x1.ffp-15f, INFINITY};
+    enum { N = 12 };
+    static const char text[] = "enable f16;\n@group(0) @binding(0) var<storage, read_write> x: array<f32>;\nvar<workgroup> w: array<f16, 12>;\n"
+                               "@compute @workgroup_size(1) fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nwg: vec3<u32>) {\n"
+                               "  let zero = u32(wg.x >= nwg.x);\n"
+                               "  for (var i = 0u; i < 12u; i++) { w[i] = f16(x[i]); }\n"
+                               "  workgroupBarrier();\n"
+                               "  for (var i = 0u; i < 12u; i++) {\n"
+                               "    x[i] = f32(w[i]);\n"
+                               "    x[i + 12u] = f32(bitcast<vec2<f16>>(bitcast<u32>(vec2<f16>(f16(x[i + 12u]), 0.0h)) ^ zero).x); } }\n";
+    static const float in[N] = {0x1.002p0f, 0x1.006p0f, 0x1.001p0f, -0x1.003p0f, 0x1.ffdffep15f, 0x1.ffep15f, -65504, 0x1p-25f, 0x1.8p-25f, 0x1.8p-24f, 0x1.ff2p-15f, 1e30f};
+    static const float want[N] = {0x1p0f, 0x1.008p0f, 0x1p0f, -0x1.004p0f, 65504, INFINITY, -65504, 0, 0x1p-24f, 0x1p-23f, 0x1.ffp-15f, INFINITY};
+    float x[2 * N];
     bool ran = false;
+    memcpy(x, in, sizeof in);
+    memcpy(x + N, in, sizeof in);
     const an_status st = d->caps.has_f16 ? run_check(d, "f16", text, x, sizeof x, &ran) : AN_OK;
-    d->caps.exact_f16 = ran && memcmp(x, want, sizeof x) == 0;
+    d->caps.exact_f16 = ran && memcmp(x, want, sizeof want) == 0 && memcmp(x + N, want, sizeof want) == 0;
     return st;
 }
 

@@ -94,25 +94,42 @@ static an_status scan_one(wgsl_emit *e, an_uop u)
     return AN_OK;
 }
 
-/* Is it a store to the scratch of fragments, of just what was loaded or rounded? */
-static bool passes_on(wgsl_emit *e, an_uop u)
+/* Is u an f16 that can be held as one: loaded, rounded where f16() rounds as it should, or one of these or 0? Sources come before it. */
+static bool can_be_raw(const wgsl_emit *e, an_uop u)
 {
-    if (an_uop_op(e->g, u) != AN_OP_STORE || an_uop_op(e->g, an_uop_src(e->g, u, 0)) != AN_OP_LOCAL || !local_of(e, an_uop_src(e->g, u, 0))->half) return false;
-    const an_uop x = an_uop_src(e->g, u, 2);
-    if (an_uop_dtype(e->g, x) != AN_F16) return false;
-    if (an_uop_op(e->g, x) == AN_OP_CAST) return e->caps->exact_f16 && an_uop_dtype(e->g, an_uop_src(e->g, x, 0)) == AN_F32;
-    return an_uop_op(e->g, x) == AN_OP_LOAD && an_uop_op(e->g, an_uop_src(e->g, x, 0)) == AN_OP_PARAM;
+    if (an_uop_dtype(e->g, u) != AN_F16) return false;
+    const an_op op = an_uop_op(e->g, u);
+    if (op == AN_OP_LOAD) return an_uop_op(e->g, an_uop_src(e->g, u, 0)) == AN_OP_PARAM;
+    if (op == AN_OP_CAST) return e->caps->exact_f16 && an_uop_dtype(e->g, an_uop_src(e->g, u, 0)) == AN_F32;
+    if (op != AN_OP_WHERE || !e->raw[wgsl_place(e, an_uop_src(e->g, u, 1))]) return false;
+    an_uop other = an_uop_src(e->g, u, 2);
+    if (an_uop_op(e->g, other) == AN_OP_BROADCAST) other = an_uop_src(e->g, other, 0);
+    return an_uop_op(e->g, other) == AN_OP_CONST && an_uop_const_value(e->g, other).f == 0;
 }
 
+/* Does u take its source s as an f16? A store to an array of these does. */
+static bool takes_raw(wgsl_emit *e, an_uop u, uint32_t s)
+{
+    if (an_uop_op(e->g, u) == AN_OP_WHERE) return s == 1 && e->raw[wgsl_place(e, u)];
+    if (an_uop_op(e->g, u) != AN_OP_STORE || s != 2) return false;
+    const an_uop ptr = an_uop_src(e->g, u, 0);
+    if (an_uop_op(e->g, ptr) == AN_OP_LOCAL) return local_of(e, ptr)->half;
+    const wgsl_access access = e->params[an_uop_arg(e->g, ptr)].access;
+    return access == WGSL_HALF || access == WGSL_HALF4;
+}
+
+/* What is raw: what can be and is taken so by all its users, last ones first. */
 static void find_raw(wgsl_emit *e)
 {
-    for (int other = 0; other < 2; other++) /* those who pass a load on, then those who do not */
-        for (size_t i = 0; i < e->kernel->nlinear; i++) {
-            const an_uop u = e->kernel->linear[i];
-            if (other == passes_on(e, u) || an_uop_op(e->g, u) == AN_OP_VAR) continue;
-            for (uint32_t s = other ? 0 : 2; s < (other ? an_uop_nsrc(e->g, u) : 3); s++)
-                if (an_uop_op(e->g, an_uop_src(e->g, u, s)) == AN_OP_LOAD || an_uop_op(e->g, an_uop_src(e->g, u, s)) == AN_OP_CAST) e->raw[wgsl_place(e, an_uop_src(e->g, u, s))] = !other;
+    for (size_t i = 0; i < e->kernel->nlinear; i++) e->raw[i] = can_be_raw(e, e->kernel->linear[i]);
+    for (size_t i = e->kernel->nlinear; i-- > 0;) {
+        const an_uop u = e->kernel->linear[i];
+        const an_op op = an_uop_op(e->g, u);
+        for (uint32_t s = 0; s < an_uop_nsrc(e->g, u) && op != AN_OP_VAR && op != AN_OP_END; s++) {
+            const an_uop x = an_uop_src(e->g, u, s);
+            if (an_uop_dtype(e->g, x) == AN_F16 && an_uop_op(e->g, x) != AN_OP_END && !takes_raw(e, u, s)) e->raw[wgsl_place(e, x)] = false;
         }
+    }
 }
 
 an_status wgsl_scan_memory(wgsl_emit *e)
@@ -126,7 +143,7 @@ an_status wgsl_scan_memory(wgsl_emit *e)
         const an_uop u = e->kernel->linear[i];
         if (an_uop_op(e->g, u) == AN_OP_FRAGMENT) local_of(e, an_uop_src(e->g, u, 0))->half = true;
     }
-    if (!st && e->out->uses_matrix) find_raw(e);
+
     for (uint32_t s = 0; s < e->kernel->nparams; s++) {
         wgsl_param *p = &e->params[s];
         if (!p->used) continue;
@@ -141,6 +158,7 @@ an_status wgsl_scan_memory(wgsl_emit *e)
             p->access = p->sub_word && (e->nthreads > 1 || e->has_global) ? WGSL_ATOMIC : WGSL_PACKED;
         if (p->access == WGSL_HALF || p->access == WGSL_HALF4) e->out->uses_f16 = true;
     }
+    if (!st && e->out->uses_f16) find_raw(e);
     return st;
 }
 
@@ -427,7 +445,7 @@ static void store_units(wgsl_emit *e, const place *p, an_uop value)
             continue;
         }
         if (p->access == WGSL_HALF4) {
-            wgsl_line(e, "%s = vec4<f16>(vec4<f32>(%s, %s, %s, %s));", cell, x[0], x[1], x[2], x[3]);
+            wgsl_line(e, p->raw ? "%s = vec4<f16>(%s, %s, %s, %s);" : "%s = vec4<f16>(vec4<f32>(%s, %s, %s, %s));", cell, x[0], x[1], x[2], x[3]);
             continue;
         }
         char bits[4][EXPR_MAX];

@@ -95,12 +95,18 @@ static an_status emit_var(wgsl_emit *e, an_uop u)
     return AN_OK;
 }
 
+/* A CAST or WHERE that is held as an f16. */
 static void emit_half(wgsl_emit *e, an_uop u)
 {
-    char x[WGSL_OPERAND_MAX], value[WGSL_OPERAND_MAX + 8];
+    char x[WGSL_OPERAND_MAX], c[WGSL_OPERAND_MAX], value[2 * WGSL_OPERAND_MAX + 24];
+    const bool where = an_uop_op(e->g, u) == AN_OP_WHERE;
     for (uint32_t l = 0; l < an_uop_lanes(e->g, u); l++) {
-        wgsl_operand(e, an_uop_src(e->g, u, 0), l, x);
-        (void)snprintf(value, sizeof value, "f16(%s)", x);
+        wgsl_operand(e, an_uop_src(e->g, u, where), l, x);
+        wgsl_operand(e, an_uop_src(e->g, u, 0), l, c);
+        if (where)
+            (void)snprintf(value, sizeof value, "select(f16(), %s, %s)", x, c);
+        else
+            (void)snprintf(value, sizeof value, "f16(%s)", x);
         wgsl_define(e, u, l, value);
     }
 }
@@ -125,6 +131,7 @@ an_status wgsl_emit_one(wgsl_emit *e, an_uop u)
         return an_uop_op(e->g, base) == AN_OP_ACC ? wgsl_unsupported(e, u, "an index that changes") : AN_OK;
     }
     case AN_OP_CAST:
+    case AN_OP_WHERE:
         if (!e->raw[wgsl_place(e, u)]) return wgsl_emit_elementwise(e, u);
         emit_half(e, u);
         return AN_OK;

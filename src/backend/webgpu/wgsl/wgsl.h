@@ -31,7 +31,7 @@ typedef struct an_wgsl_caps {
     uint32_t subgroup_nlanes;   /* of every subgroup, where all are of one size, of threads side by side, and the feature is there; else 0 */
     bool names_subgroups;       /* a shader that uses subgroups must say so first; where not, it must not */
     bool has_f16;               /* shader-f16 */
-    bool exact_f16;             /* and f16() rounds as IEEE 754 says */
+    bool exact_f16;             /* and f16() of what goes to memory rounds as IEEE 754 says */
     bool has_matrix;            /* subgroup matrices: 16 x 16 by 16 x 8 of f16 to f32, of subgroups of 32 threads side by side */
     bool read_write_all;        /* declare every storage buffer read_write: parts of one buffer may then be bound side by side */
     bool inexact_fma;           /* fma() rounds twice here (software adapters do that): emulate it */
