@@ -513,11 +513,32 @@ static bool multiplies_halves(const chooser *c, an_uop reduce)
     return true;
 }
 
-/* How many elements of k are staged at a time: the sum must go on outside of them. */
+/* Does memory run along k or the first loop of a side for every load, and are none behind gates? Then tiles are copied by vectors. */
+static bool all_wide(const chooser *c, const factors *p)
+{
+    const size_t n = c->d.order.len, end = an_dag_pos(&c->d, p->reduce), along[3] = {p->k, p->i, p->j};
+    int64_t *coef = an_mem_alloc(c->ctx, n * sizeof *coef);
+    bool *wide = an_mem_zalloc(c->ctx, n * sizeof *wide), all = coef && wide;
+    for (int a = 0; a < 3 && all; a++) {
+        an_dag_coefs(&c->d, along[a], coef);
+        for (size_t i = 0; i < end; i++)
+            wide[i] = wide[i] || (an_uop_op(c->g, c->d.order.data[i]) == AN_OP_LOAD && coef[an_dag_pos(&c->d, an_uop_src(c->g, c->d.order.data[i], 1))] == 1);
+    }
+    for (size_t i = 0; i < end && all; i++) {
+        const an_uop u = c->d.order.data[i];
+        all = an_uop_op(c->g, u) != AN_OP_LOAD || !an_rangeset_has(&c->d.deps[i], p->k) || (wide[i] && an_uop_nsrc(c->g, u) == 2);
+    }
+    an_mem_free(c->ctx, coef, n * sizeof *coef);
+    an_mem_free(c->ctx, wide, n * sizeof *wide);
+    return all;
+}
+
+/* How many elements of k are staged at a time: the sum must go on outside of them. Of what is not copied by vectors, as much as threads hold
+ * in registers while they compute. */
 static int64_t matrix_step(const chooser *c, const factors *p, const struct matrix_shape *s)
 {
     const int64_t nk = bound_at(c, p->k), tile = 2 * (s->m + s->n + 16), sums = s->m * s->n / (s->own_m * s->own_n) * FRAGMENT_ROWS * FRAGMENT_COLUMNS * 4;
-    for (int64_t step = MATRIX_STEP; step >= K_STEP; step /= 2) {
+    for (int64_t step = all_wide(c, p) ? MATRIX_STEP : MATRIX_STEP / 2; step >= K_STEP; step /= 2) {
         if (step * tile + sums > (int64_t)c->opts->gpu.local_nbytes) continue;
         if (nk % step == 0 ? nk > step || !p->only : p->only && nk > 2 * step) return step;
     }

@@ -1,6 +1,7 @@
 /* Opts one by one and in lists: any of them in any order keeps the meaning of a kernel; what does not apply says why. */
 #include "codegen_run.h"
 
+#include "codegen/gpu.h"
 #include "codegen/opt.h"
 #include "codegen/pass.h"
 
@@ -10,6 +11,21 @@
 static uint32_t random_id(uint64_t *state)
 {
     return (uint32_t)((2 + pick(state, 7)) * AN_RANGE_ID_STEP / 2);
+}
+
+/* What a GPU with matrix units would do to a product of f16, applied one by one: random opts never get there. */
+static void apply_for_matrix_units(an_test *t, an_graph *g, an_uop *sink, int *applied)
+{
+    const an_codegen_opts opts = {.vector_nbytes = 16, .gpu = {256, 49152, 1, false, true}};
+    an_uop copy = *sink;
+    an_opt_vec list = {0};
+    CHECK_OK(t, an_gpu_choose(g, &copy, &opts, 0, NULL, &list));
+    for (size_t o = 0; o < list.len; o++) {
+        const char *why = NULL;
+        CHECK_OK(t, an_opt_apply(g, sink, list.data[o], &why));
+        applied[list.data[o].kind] += why == NULL;
+    }
+    an_vec_fini(t->ctx, &list);
 }
 
 /* Opts drawn at random, applied or refused, in any order. */
@@ -23,11 +39,13 @@ static void any_opts_in_any_order_keep_the_meaning(an_test *t)
         const kernel k = i % 10 == 0   ? kernel_softmax(g, 6, 12)
                          : i % 10 == 1 ? kernel_nested(g, 4, 12)
                          : i % 10 == 2 ? kernel_update(g, 24)
+                         : i % 100 == 5 ? kernel_matmul(g, AN_F16, 32, 40, 48, pick(&state, 2), pick(&state, 2), true)
                          : i % 10 == 3 || i % 10 == 4 ? kernel_matmul(g, AN_F32, 8, 12, 6, pick(&state, 2), pick(&state, 2), true)
                                        : random_kernel(g, &state);
         an_uop sink = k.sink;
         CHECK_OK(t, an_pass_prepare(g, &sink));
-        for (int o = 0; o < 6; o++) {
+        if (i % 100 == 5) apply_for_matrix_units(t, g, &sink, applied);
+        for (int o = 0; o < 6 && i % 100 != 5; o++) {
             static const int64_t amounts[] = {2, 3, 4, 5, 8};
             an_opt opt = {(an_opt_kind)pick(&state, AN_OPT_COUNT), random_id(&state),
                                 amounts[pick(&state, 5)]};
