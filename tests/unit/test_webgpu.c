@@ -322,6 +322,23 @@ static void a_library_that_is_none_is_a_sentence(an_test *t)
     opening_says(t, "ANNEAL_WEBGPU_LIB", "libm.so.6", "it is not a WebGPU library");
 }
 
+/* Not by the link that it was found by: scripts/fetch-webgpu.sh puts the version into the name of the file. */
+static void a_library_is_named_by_its_file(an_test *t)
+{
+    const gpu_device *d = device(t);
+    char folder[] = "test_webgpu_XXXXXX", link[64], why[AN_WEBGPU_TEXT_MAX];
+    gpu_library lib;
+    if (!d) return;
+    CHECK(t, mkdtemp(folder));
+    snprintf(link, sizeof link, "%s/libwebgpu.so", folder);
+    CHECK(t, symlink(d->host.lib.path, link) == 0);
+    CHECK(t, gpu_library_open(link, &lib, why));
+    CHECK_STR(t, lib.path, d->host.lib.path);
+    CHECK_STR(t, lib.build, d->host.lib.build);
+    CHECK_CONTAINS(t, lib.build, " bytes of ");
+    CHECK(t, unlink(link) == 0 && rmdir(folder) == 0);
+}
+
 static void an_adapter_that_is_none_is_a_sentence(an_test *t)
 {
     if (!device(t)) return;
@@ -648,6 +665,7 @@ AN_TEST_MAIN(AN_CASE(bytes_come_back_from_any_offset), AN_CASE(large_buffers_go_
              AN_CASE(launches_see_their_variables_in_order), AN_CASE(there_may_be_any_number_of_variables_in_a_step),
              AN_CASE(launches_are_timed_by_the_device), AN_CASE(parts_of_a_buffer_are_bound_side_by_side), AN_CASE(a_shader_that_reads_the_same_is_one_pipeline),
              AN_CASE(a_run_of_a_plan_is_one_submit), AN_CASE(a_library_that_is_none_is_a_sentence),
+             AN_CASE(a_library_is_named_by_its_file),
              AN_CASE(an_adapter_that_is_none_is_a_sentence), AN_CASE(looking_finds_what_opening_takes),
              AN_CASE(a_refused_shader_is_a_sentence_with_its_name_and_source), AN_CASE(memory_that_runs_out_leaves_the_parameters),
              AN_CASE(a_step_that_fails_in_the_middle_does_nothing), AN_CASE(tiny_limits_are_kept_or_named),

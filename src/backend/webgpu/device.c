@@ -155,9 +155,11 @@ static an_status request(gpu_device *d, uint32_t features, const wg_limits *limi
 {
     static const char *const on[] = {"allow_unsafe_apis", "vulkan_enable_f16_on_nvidia", "use_vulkan_memory_model", "disable_robustness"};
     static const char *const off[] = {"timestamp_quantization"}; /* to 0.1 ms: against fingerprints, of no use here */
-    wg_dawn_cache cache = {.chain = {NULL, WG_TYPE_DAWN_CACHE}, .isolation = gpu_string("anneal"), .load = gpu_blobs_load, .store = gpu_blobs_store, .user = &d->blobs};
+    /* Not every build of Dawn puts its version into its keys, and what one keeps may crash another. */
+    const wg_string isolation = gpu_string(d->host.lib.build);
+    wg_dawn_cache cache = {.chain = {NULL, WG_TYPE_DAWN_CACHE}, .isolation = isolation, .load = gpu_blobs_load, .store = gpu_blobs_store, .user = &d->blobs};
     wg_dawn_cache_2026 cache_2026 = {.chain = {NULL, WG_TYPE_DAWN_CACHE},
-                                     .isolation = gpu_string("anneal"),
+                                     .isolation = isolation,
                                      .load = {NULL, load_blob, &d->blobs, NULL},
                                      .store = {NULL, store_blob, &d->blobs, NULL}};
     wg_chain *kept = d->host.lib.dialect.is_of_2026 ? &cache_2026.chain : &cache.chain;

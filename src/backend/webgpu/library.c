@@ -1,14 +1,16 @@
 /* library.c - see library.h: finding a library, opening it, and knowing which it is. */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dladdr */
 #endif
 #include "backend/webgpu/library.h"
 
 #include "base/disk.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -98,6 +100,20 @@ static bool find(void *handle, const char *name, void *slot)
     return p != NULL;
 }
 
+/* The file behind a name that the loader looked up, or behind a link: its name may have a version in it. */
+static void know_file(const char *path, gpu_library *lib)
+{
+    char real[PATH_MAX];
+    Dl_info info = {0};
+    void *inside;
+    struct stat s = {0};
+    memcpy(&inside, &lib->api.CreateInstance, sizeof inside);
+    const bool is_known = dladdr(inside, &info) && info.dli_fname && realpath(info.dli_fname, real) && strlen(real) < sizeof lib->path;
+    snprintf(lib->path, sizeof lib->path, "%s", is_known ? real : path);
+    (void)stat(lib->path, &s);
+    snprintf(lib->build, sizeof lib->build, "%lld bytes of %lld", (long long)s.st_size, (long long)s.st_mtime);
+}
+
 bool gpu_library_open(const char *path, gpu_library *out, char *why)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -117,7 +133,7 @@ bool gpu_library_open(const char *path, gpu_library *out, char *why)
         (void)dlclose(handle);
         return false;
     }
-    snprintf(out->path, sizeof out->path, "%s", path);
+    know_file(path, out);
     know_dialect(out);
     return true;
 }

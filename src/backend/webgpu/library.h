@@ -30,7 +30,8 @@ enum { GPU_PATH_MAX = 512, GPU_TEXT_MAX = 2048 };
 typedef struct gpu_library {
     wg_api api;
     gpu_dialect dialect;
-    char path[GPU_PATH_MAX], version[64];
+    char path[GPU_PATH_MAX], version[64]; /* path: of the file itself, where that is known */
+    char build[64];                       /* tells builds of a version apart: size and time of the file */
 } gpu_library;
 
 /* Libraries to try, best first: the usual names, then where scripts/fetch-webgpu.sh puts them. ANNEAL_WEBGPU_LIB, if it is set,

@@ -62,7 +62,7 @@ an_status an_webgpu_look(an_ctx *ctx, an_webgpu_report *out)
             continue;
         }
         out->nlibraries++;
-        snprintf(row->path, sizeof row->path, "%s", paths[i]);
+        snprintf(row->path, sizeof row->path, "%s", opens ? lib.path : paths[i]);
         if (!opens) continue;
         row->kind = lib.dialect.name;
         snprintf(row->version, sizeof row->version, "%s", lib.version);
