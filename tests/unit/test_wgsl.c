@@ -374,6 +374,25 @@ static void shaders_are_as_they_were(an_test *t)
     check_golden_with(t, g, "matrix", kernel_matmul(g, AN_F16, 32, 32, 64, false, true, false), (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 49152, 1, false, true}}, caps);
 }
 
+/* Where fma is made by hand it is a page of code, which compilers for processors put in place of each call: lanes go through a loop. */
+static void lanes_of_fma_by_hand_are_a_loop(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    an_wgsl_caps caps = an_wgsl_caps_default();
+    const kernel k = kernel_matmul(g, AN_F32, 64, 64, 64, false, false, false);
+    an_uop_vec list = {0};
+    const an_kernel d = kernel_of(t, g, &k, gpu_opts(true), &list);
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        an_wgsl w = {0};
+        caps.inexact_fma = by_hand == 1;
+        CHECK_OK(t, an_wgsl_render(t->ctx, &d, &caps, &w));
+        CHECK_EQ(t, strstr(w.text, " = an_fma(v") != NULL, by_hand == 0);
+        CHECK_EQ(t, strstr(w.text, " = an_fma4(4, vec4<f32>(v") != NULL, by_hand == 1);
+        an_wgsl_fini(&w);
+    }
+    an_vec_fini(t->ctx, &list);
+}
+
 static void what_a_device_cannot_do_is_said(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -430,5 +449,5 @@ AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(til
              AN_CASE(rows_and_elements_agree_with_their_plain_form), AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed),
              AN_CASE(lanes_leave_threads_their_work),
              AN_CASE(products_in_place_have_tiles_that_do_not_overlap), AN_CASE(short_ranges_are_joined),
-             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(shaders_are_as_they_were), AN_CASE(what_a_device_cannot_do_is_said),
+             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(shaders_are_as_they_were), AN_CASE(lanes_of_fma_by_hand_are_a_loop), AN_CASE(what_a_device_cannot_do_is_said),
              AN_CASE(a_loop_around_workgroups_leaves_them_theirs), AN_CASE(dispatches_stay_within_each_dimension))

@@ -259,6 +259,28 @@ static bool index_of_constants(an_op op, an_dtype dtype, const char *x, const ch
     return true;
 }
 
+/* Lanes of x y + z by fours, where fma is a function of ours that is not to be written out for each. */
+static an_status fma_by_fours(wgsl_emit *e, an_uop u)
+{
+    const uint32_t lanes = an_uop_lanes(e->g, u);
+    const an_dtype dtype = an_uop_dtype(e->g, u);
+    for (uint32_t first = 0; first < lanes; first += 4) {
+        const uint32_t n = lanes - first < 4 ? lanes - first : 4, temp = e->ntemps++;
+        char v[3][4][WGSL_OPERAND_MAX];
+        for (uint32_t i = 0; i < 3; i++)
+            for (uint32_t l = 0; l < 4; l++) wgsl_operand(e, an_uop_src(e->g, u, i), first + (l < n ? l : n - 1), v[i][l]);
+        wgsl_line(e, "let t%u = an_fma4(%u, vec4<f32>(%s, %s, %s, %s), vec4<f32>(%s, %s, %s, %s), vec4<f32>(%s, %s, %s, %s));", temp, n,
+                  v[0][0], v[0][1], v[0][2], v[0][3], v[1][0], v[1][1], v[1][2], v[1][3], v[2][0], v[2][1], v[2][2], v[2][3]);
+        for (uint32_t l = 0; l < n; l++) {
+            char expr[EXPR_MAX];
+            (void)snprintf(expr, sizeof expr, "t%u[%u]", temp, l);
+            wrap(dtype, expr);
+            wgsl_define(e, u, first + l, expr);
+        }
+    }
+    return AN_OK;
+}
+
 an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u)
 {
     const an_op op = an_uop_op(e->g, u);
@@ -271,6 +293,7 @@ an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u)
     const char *quick = shortcut(e, u);
     bool all_const = true;
     for (uint32_t i = 0; i < nsrc; i++) all_const = all_const && is_const(e, an_uop_src(e->g, u, i));
+    if (op == AN_OP_MULACC && wgsl_class_of(to) == WGSL_F32 && e->caps->inexact_fma && lanes > 1 && !all_const) return fma_by_fours(e, u);
     for (uint32_t l = 0; l < lanes; l++) {
         bool ok = true;
         for (uint32_t i = 0; i < nsrc; i++) wgsl_operand(e, an_uop_src(e->g, u, i), l, s[i]);

@@ -5,54 +5,50 @@
  * The coefficients of exp2, log2 and erf are those of backend/cpu/math.c. */
 #include "backend/webgpu/wgsl/emit.h"
 
-/* fma where the machine's rounds twice: in integers. The product of two 24-bit significands and the third one are placed with
- * their first bit at 62 (61 to 63 for the product); the smaller is shifted down, its last bit sticky, which rounding to 24 bits
- * cannot tell from what was there. */
+/* fma where the machine's rounds twice: in integers, without a branch. The product of two 24-bit significands and the third one
+ * are placed with their first bit at 62 (61 to 63 for the product); the smaller is shifted down, its last bit sticky, which
+ * rounding to 24 bits cannot tell from what was there. Adding 0 leaves the product where it is. */
 const wgsl_function wgsl_fma_by_hand[] = {
     {"an_sticky64",
-    "fn an_sticky64(x: vec2<u32>, n: u32) -> vec2<u32> {\n"
-    "  if (n == 0u) { return x; }\n"
-    "  if (n > 63u) { return vec2<u32>(select(0u, 1u, (x.x | x.y) != 0u), 0u); }\n"
-    "  let r = an_right64(x, n);\n"
-    "  let back = an_left64(r, n);\n"
-    "  return vec2<u32>(r.x | select(0u, 1u, any(back != x)), r.y);\n"
-    "}\n"},
+     "fn an_sticky64(x: vec2<u32>, n: u32) -> vec2<u32> {\n"
+     "  let m = min(n, 63u);\n"
+     "  let r = an_right64(x, m);\n"
+     "  return vec2<u32>(r.x | select(0u, 1u, any(an_left64(r, m) != x)), r.y);\n"
+     "}\n"},
     {"an_fma",
-    "fn an_fma(x: f32, y: f32, z: f32) -> f32 {\n"
-    "  let a = bitcast<u32>(x); let b = bitcast<u32>(y); let c = bitcast<u32>(z);\n"
-    "  let ma = a & 0x7fffffffu; let mb = b & 0x7fffffffu; let mc = c & 0x7fffffffu;\n"
-    "  if (ma >= 0x7f800000u || mb >= 0x7f800000u || ma == 0u || mb == 0u) { return x * y + z; }\n"
-    "  if (mc >= 0x7f800000u) { return z; }\n"
-    "  let s = (a ^ b) & 0x80000000u; let t = c & 0x80000000u;\n"
-    "  let la = countLeadingZeros(max(ma & 0x7fffffu, 1u)) - 8u; let lb = countLeadingZeros(max(mb & 0x7fffffu, 1u)) - 8u;\n"
-    "  let ta = ma < 0x800000u; let tb = mb < 0x800000u;\n"
-    "  let fa = select((ma & 0x7fffffu) | 0x800000u, ma << la, ta); let ea = select(i32(ma >> 23u), 1 - i32(la), ta);\n"
-    "  let fb = select((mb & 0x7fffffu) | 0x800000u, mb << lb, tb); let eb = select(i32(mb >> 23u), 1 - i32(lb), tb);\n"
-    "  var p = an_left64(an_mulhi(fa, fb), 15u);\n" /* 2^46..2^48 to 2^61..2^63 */
-    "  var e = ea + eb - 127 + 1;\n"              /* of bit 62 */
-    "  var sign = s;\n"
-    "  if (mc != 0u) {\n"
-    "    let lc = countLeadingZeros(max(mc & 0x7fffffu, 1u)) - 8u;\n"
-    "    let tc = mc < 0x800000u;\n"
-    "    var q = an_left64(vec2<u32>(select((mc & 0x7fffffu) | 0x800000u, mc << lc, tc), 0u), 39u);\n"
-    "    let ec = select(i32(mc >> 23u), 1 - i32(lc), tc);\n"
-    "    if (e > ec) { q = an_sticky64(q, u32(e - ec)); } else { p = an_sticky64(p, u32(ec - e)); e = ec; }\n"
-    "    if (s == t) { p = an_add64(p, q); }\n"
-    "    else if (an_less_u64(p, q)) { p = an_sub64(q, p); sign = t; }\n"
-    "    else { p = an_sub64(p, q); if ((p.x | p.y) == 0u) { return 0.0f; } }\n"
-    "  }\n"
-    "  let lead = select(countLeadingZeros(p.y), 32u + countLeadingZeros(p.x), p.y == 0u);\n"
-    "  p = an_left64(p, lead);\n" /* the leading one at bit 63 */
-    "  e = e + 1 - i32(lead);\n"
-    "  if (e <= 0) { p = an_sticky64(p, u32(min(1 - e, 64))); e = 1; }\n" /* below the normal numbers: fewer bits are kept */
-    "  var r = p.y >> 8u;\n"
-    "  let rest = p.y & 0xffu;\n"
-    "  if (rest > 0x80u || (rest == 0x80u && (p.x != 0u || (r & 1u) != 0u))) { r += 1u; }\n"
-    "  if (r < 0x800000u) { return bitcast<f32>(sign | r); }\n"
-    "  let bits = (u32(e - 1) << 23u) + r;\n"
-    "  if (e >= 255 || bits >= 0x7f800000u) { return bitcast<f32>(sign | an_inf); }\n"
-    "  return bitcast<f32>(sign | bits);\n"
-    "}\n"},
+     "fn an_fma(x: f32, y: f32, z: f32) -> f32 {\n"
+     "  let a = bitcast<u32>(x); let b = bitcast<u32>(y); let c = bitcast<u32>(z);\n"
+     "  let ma = a & 0x7fffffffu; let mb = b & 0x7fffffffu; let mc = c & 0x7fffffffu;\n"
+     "  let s = (a ^ b) & 0x80000000u; let t = c & 0x80000000u;\n"
+     "  let la = countLeadingZeros(max(ma & 0x7fffffu, 1u)) - 8u; let lb = countLeadingZeros(max(mb & 0x7fffffu, 1u)) - 8u;\n"
+     "  let lc = countLeadingZeros(max(mc & 0x7fffffu, 1u)) - 8u;\n"
+     "  let ta = ma < 0x800000u; let tb = mb < 0x800000u; let tc = mc < 0x800000u;\n"
+     "  let fa = select((ma & 0x7fffffu) | 0x800000u, ma << la, ta); let ea = select(i32(ma >> 23u), 1 - i32(la), ta);\n"
+     "  let fb = select((mb & 0x7fffffu) | 0x800000u, mb << lb, tb); let eb = select(i32(mb >> 23u), 1 - i32(lb), tb);\n"
+     "  let fc = select((mc & 0x7fffffu) | 0x800000u, mc << lc, tc); let ec = select(i32(mc >> 23u), 1 - i32(lc), tc);\n"
+     "  let ep = ea + eb - 127 + 1;\n"
+     "  let d = select(ep - ec, 0, mc == 0u);\n"
+     "  let p = an_sticky64(an_left64(an_mulhi(fa, fb), 15u), u32(max(-d, 0)));\n"
+     "  let q = an_sticky64(an_left64(vec2<u32>(fc, 0u), 39u), u32(max(d, 0)));\n"
+     "  let less = an_less_u64(p, q);\n"
+     "  let m = select(an_sub64(select(p, q, less), select(q, p, less)), an_add64(p, q), s == t);\n"
+     "  let sign = select(s, t, less);\n"
+     "  let lead = select(countLeadingZeros(m.y), 32u + countLeadingZeros(m.x), m.y == 0u);\n"
+     "  let e = ep + max(-d, 0) + 1 - i32(lead);\n"
+     "  let v = an_sticky64(an_left64(m, lead), u32(clamp(1 - e, 0, 64)));\n"
+     "  let rest = v.y & 0xffu; let low = v.y >> 8u;\n"
+     "  let r = low + select(0u, 1u, rest > 0x80u || (rest == 0x80u && (v.x != 0u || (low & 1u) != 0u)));\n"
+     "  let bits = select((u32(max(e, 1) - 1) << 23u) + r, an_inf, e >= 255);\n"
+     "  let w = bitcast<f32>(select(sign | min(bits, an_inf), 0u, (m.x | m.y) == 0u));\n"
+     "  return select(select(w, z, mc >= 0x7f800000u), x * y + z, ma >= 0x7f800000u || mb >= 0x7f800000u || ma == 0u || mb == 0u);\n"
+     "}\n"},
+    /* of n numbers, as a loop: what compiles for a processor puts every call in place, and takes minutes over a few of these */
+    {"an_fma4",
+     "fn an_fma4(n: i32, x: vec4<f32>, y: vec4<f32>, z: vec4<f32>) -> vec4<f32> {\n"
+     "  var r = z;\n"
+     "  for (var i = 0; i < n; i++) { r[i] = an_fma(x[i], y[i], z[i]); }\n"
+     "  return r;\n"
+     "}\n"},
     /* a b - p, p being a b rounded (Dekker 1971) */
     {"an_err",
      "fn an_err(a: f32, b: f32, p: f32) -> f32 {\n"

@@ -104,15 +104,13 @@ static const wgsl_function functions[] = {
      "}\n"},
     {"an_left64", /* by 0..63 */
      "fn an_left64(x: vec2<u32>, n: u32) -> vec2<u32> {\n"
-     "  if (n == 0u) { return x; }\n"
-     "  if (n >= 32u) { return vec2<u32>(0u, x.x << (n - 32u)); }\n"
-     "  return vec2<u32>(x.x << n, (x.y << n) | (x.x >> (32u - n)));\n"
+     "  let s = n & 31u; let low = x.x << s;\n"
+     "  return select(vec2<u32>(low, (x.y << s) | ((x.x >> 1u) >> (31u - s))), vec2<u32>(0u, low), n >= 32u);\n"
      "}\n"},
     {"an_right64",
      "fn an_right64(x: vec2<u32>, n: u32) -> vec2<u32> {\n"
-     "  if (n == 0u) { return x; }\n"
-     "  if (n >= 32u) { return vec2<u32>(x.y >> (n - 32u), 0u); }\n"
-     "  return vec2<u32>((x.x >> n) | (x.y << (32u - n)), x.y >> n);\n"
+     "  let s = n & 31u; let high = x.y >> s;\n"
+     "  return select(vec2<u32>((x.x >> s) | ((x.y << 1u) << (31u - s)), high), vec2<u32>(high, 0u), n >= 32u);\n"
      "}\n"},
     {"an_shl64",
      "fn an_shl64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {\n"
