@@ -6,6 +6,7 @@
 #endif
 #include "an_test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -297,6 +298,20 @@ static void a_run_of_a_plan_is_one_submit(an_test *t)
     for (int i = 0; i < 4; i++) CHECK_OK(t, an_plan_run(n.plan));
     CHECK_EQ(t, d->nsubmits, before + 4);
     an_plan_destroy(n.plan);
+}
+
+/* A compiler of shaders that knows the divisor may take x / 0 for 0. */
+static void dividing_by_a_zero_that_is_known_is_infinite(an_test *t)
+{
+    static const float x[4] = {1, -2, 0, 0x1p-100f};
+    float y[4];
+    if (!device(t)) return;
+    an_graph *g = an_test_graph(t);
+    CHECK_OK(t, an_graph_set_device(g, "webgpu"));
+    an_tensor *a = an_tensor_from_host(g, AN_F32, AN_DIMS(4), x), *q = an_div(a, an_full_like(a, 0));
+    CHECK_OK(t, an_realize(&q, 1));
+    CHECK_OK(t, an_tensor_read(q, y, sizeof y));
+    CHECK(t, y[0] == (float)INFINITY && y[1] == -(float)INFINITY && isnan(y[2]) && y[3] == (float)INFINITY);
 }
 
 /* --- bad weather ---------------------------------------------------------------------------------------------------- */
@@ -664,7 +679,8 @@ AN_TEST_MAIN(AN_CASE(bytes_come_back_from_any_offset), AN_CASE(large_buffers_go_
              AN_CASE(blobs_come_back_whole_or_not_at_all),
              AN_CASE(launches_see_their_variables_in_order), AN_CASE(there_may_be_any_number_of_variables_in_a_step),
              AN_CASE(launches_are_timed_by_the_device), AN_CASE(parts_of_a_buffer_are_bound_side_by_side), AN_CASE(a_shader_that_reads_the_same_is_one_pipeline),
-             AN_CASE(a_run_of_a_plan_is_one_submit), AN_CASE(a_library_that_is_none_is_a_sentence),
+             AN_CASE(a_run_of_a_plan_is_one_submit), AN_CASE(dividing_by_a_zero_that_is_known_is_infinite),
+             AN_CASE(a_library_that_is_none_is_a_sentence),
              AN_CASE(a_library_is_named_by_its_file),
              AN_CASE(an_adapter_that_is_none_is_a_sentence), AN_CASE(looking_finds_what_opening_takes),
              AN_CASE(a_refused_shader_is_a_sentence_with_its_name_and_source), AN_CASE(memory_that_runs_out_leaves_the_parameters),

@@ -76,16 +76,16 @@ const wgsl_function wgsl_fma_built_in[] = {
     {NULL, NULL},
 };
 
-/* Where division and square root are rounded as IEEE 754 says. */
-/* Kept from what is done with them: Mesa takes sqrt(x) * sqrt(x) for x. */
 /* Drivers take f32(f16(x)) for x: the bits go through what they cannot know to change nothing. */
 const wgsl_function wgsl_f16_built_in[] = {
     {"an_round_f16", "fn an_round_f16(x: f32) -> f32 { return f32(bitcast<vec2<f16>>(bitcast<u32>(vec2<f16>(f16(x), 0.0h)) ^ an_zero).x); }\n"},
     {NULL, NULL},
 };
 
+/* Where division and square root are rounded as IEEE 754 says. */
+/* Kept from what is done with them: Mesa takes sqrt(x) * sqrt(x) for x, and 0 for x divided by a 0 that it knows. */
 const wgsl_function wgsl_division_built_in[] = {
-    {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return an_keep(x / y); }\n"},
+    {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return an_keep(x / an_keep(y)); }\n"},
     {"an_sqrt", "fn an_sqrt(x: f32) -> f32 { return an_keep(sqrt(x)); }\n"},
     {NULL, NULL},
 };
