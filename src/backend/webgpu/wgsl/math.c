@@ -37,10 +37,10 @@ const wgsl_function wgsl_fma_by_hand[] = {
      "  let e = ep + max(-d, 0) + 1 - i32(lead);\n"
      "  let v = an_sticky64(an_left64(m, lead), u32(clamp(1 - e, 0, 64)));\n"
      "  let rest = v.y & 0xffu; let low = v.y >> 8u;\n"
-     "  let r = low + select(0u, 1u, rest > 0x80u || (rest == 0x80u && (v.x != 0u || (low & 1u) != 0u)));\n"
+     "  let r = low + select(0u, 1u, (rest > 0x80u) | ((rest == 0x80u) & ((v.x != 0u) | ((low & 1u) != 0u))));\n"
      "  let bits = select((u32(max(e, 1) - 1) << 23u) + r, an_inf, e >= 255);\n"
      "  let w = bitcast<f32>(select(sign | min(bits, an_inf), 0u, (m.x | m.y) == 0u));\n"
-     "  return select(select(w, z, mc >= 0x7f800000u), x * y + z, ma >= 0x7f800000u || mb >= 0x7f800000u || ma == 0u || mb == 0u);\n"
+     "  return select(select(w, z, mc >= 0x7f800000u), x * y + z, (ma >= 0x7f800000u) | (mb >= 0x7f800000u) | (ma == 0u) | (mb == 0u));\n"
      "}\n"},
     /* of n numbers, as a loop: what compiles for a processor puts every call in place, and takes minutes over a few of these */
     {"an_fma4",
@@ -151,7 +151,7 @@ const wgsl_function wgsl_math[] = {
      "  if (s >= 0.0f) { t = up; r = s; }\n"
      "  let half = d * 5.9604644775390625e-8f;\n"
      "  let m = ((bitcast<u32>(t) & 0x7fffffu) | 0x800000u) << 2u;\n"
-     "  return an_pack(sign, p.y - q.y - select(0, 1, low), m | select(0u, 2u, r >= half) | select(0u, 1u, r != 0.0f && r != half));\n"
+     "  return an_pack(sign, p.y - q.y - select(0, 1, low), m | select(0u, 2u, r >= half) | select(0u, 1u, (r != 0.0f) & (r != half)));\n"
      "}\n"},
     {"an_sqrt",
      "fn an_sqrt(x: f32) -> f32 {\n"

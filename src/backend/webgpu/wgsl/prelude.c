@@ -1,4 +1,7 @@
-/* prelude.c - the functions that shaders call, each before those that call it. A shader gets the ones it uses. */
+/* prelude.c - the functions that shaders call, each before those that call it. A shader gets the ones it uses.
+ *
+ * Choices among values are made without branches, by select and by & and | of bools: && and || are branches, and compilers that
+ * put each call in place take far longer over a few dozen of these. */
 #include "backend/webgpu/wgsl/emit.h"
 
 /* {name, text}. A name is found in a shader by "name(". */
@@ -18,8 +21,8 @@ static const wgsl_function functions[] = {
      "  return select(b, -(b & 0x7fffffff), b < 0);\n"
      "}\n"},
     {"an_less",
-     "fn an_less(x: f32, y: f32) -> bool { return an_ordered(x) < an_ordered(y) && !an_is_nan(x) && !an_is_nan(y); }\n"},
-    {"an_equal", "fn an_equal(x: f32, y: f32) -> bool { return an_ordered(x) == an_ordered(y) && !an_is_nan(x) && !an_is_nan(y); }\n"},
+     "fn an_less(x: f32, y: f32) -> bool { return (an_ordered(x) < an_ordered(y)) & !an_is_nan(x) & !an_is_nan(y); }\n"},
+    {"an_equal", "fn an_equal(x: f32, y: f32) -> bool { return (an_ordered(x) == an_ordered(y)) & !an_is_nan(x) & !an_is_nan(y); }\n"},
     /* As integers, two negative numbers are in the order of their magnitudes. Of -0 and 0 the first. A NaN with a sign is the greatest of
      * all without one, one without is the greatest with one: so one comparison finds what the order does not. */
     {"an_max",
@@ -65,12 +68,12 @@ static const wgsl_function functions[] = {
      "fn an_floordiv_i32(x: i32, y: i32) -> i32 {\n"
      "  let q = an_div_i32(x, y);\n"
      "  let r = an_mod_i32(x, y);\n"
-     "  return select(q, q - 1, r != 0 && (r ^ y) < 0);\n"
+     "  return select(q, q - 1, (r != 0) & ((r ^ y) < 0));\n"
      "}\n"},
     {"an_floormod_i32",
      "fn an_floormod_i32(x: i32, y: i32) -> i32 {\n"
      "  let r = an_mod_i32(x, y);\n"
-     "  return select(r, r + y, r != 0 && (r ^ y) < 0);\n"
+     "  return select(r, r + y, (r != 0) & ((r ^ y) < 0));\n"
      "}\n"},
     {"an_shl_i32", "fn an_shl_i32(x: i32, y: i32) -> i32 { return select(0, x << (u32(y) & 31u), u32(y) < 32u); }\n"},
     {"an_shl_u32", "fn an_shl_u32(x: u32, y: u32) -> u32 { return select(0u, x << (y & 31u), y < 32u); }\n"},
@@ -97,10 +100,10 @@ static const wgsl_function functions[] = {
      "  let p = an_mulhi(x.x, y.x);\n"
      "  return vec2<u32>(p.x, p.y + x.x * y.y + x.y * y.x);\n"
      "}\n"},
-    {"an_less_u64", "fn an_less_u64(x: vec2<u32>, y: vec2<u32>) -> bool { return x.y < y.y || (x.y == y.y && x.x < y.x); }\n"},
+    {"an_less_u64", "fn an_less_u64(x: vec2<u32>, y: vec2<u32>) -> bool { return (x.y < y.y) | ((x.y == y.y) & (x.x < y.x)); }\n"},
     {"an_less_i64",
      "fn an_less_i64(x: vec2<u32>, y: vec2<u32>) -> bool {\n"
-     "  return bitcast<i32>(x.y) < bitcast<i32>(y.y) || (x.y == y.y && x.x < y.x);\n"
+     "  return (bitcast<i32>(x.y) < bitcast<i32>(y.y)) | ((x.y == y.y) & (x.x < y.x));\n"
      "}\n"},
     {"an_left64", /* by 0..63 */
      "fn an_left64(x: vec2<u32>, n: u32) -> vec2<u32> {\n"
@@ -124,7 +127,7 @@ static const wgsl_function functions[] = {
      "}\n"},
     {"an_shr_i64",
      "fn an_shr_i64(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {\n"
-     "  let n = select(y.x, 63u, y.y != 0u || y.x >= 64u);\n"
+     "  let n = select(y.x, 63u, (y.y != 0u) | (y.x >= 64u));\n"
      "  let s = select(0u, 0xffffffffu, (x.y >> 31u) != 0u);\n"
      "  let m = vec2<u32>(s, s);\n"
      "  return an_right64(x ^ m, n) ^ m;\n"
@@ -139,7 +142,7 @@ static const wgsl_function functions[] = {
      "    r = an_left64(r, 1u);\n"
      "    r.x |= an_right64(x, u32(i)).x & 1u;\n"
      "    q = an_left64(q, 1u);\n"
-     "    if (carry != 0u || !an_less_u64(r, y)) { r = an_sub64(r, y); q.x |= 1u; }\n"
+     "    if ((carry != 0u) | !an_less_u64(r, y)) { r = an_sub64(r, y); q.x |= 1u; }\n"
      "  }\n"
      "  return vec4<u32>(q, r);\n"
      "}\n"},
@@ -191,7 +194,7 @@ static const wgsl_function functions[] = {
      "  if (s == (bitcast<i32>(x.x) >> 31u)) { return bitcast<i32>(x.x); }\n"
      "  return select(0x7fffffff, i32(-2147483648), s < 0);\n"
      "}\n"},
-    {"an_index_of_u64", "fn an_index_of_u64(x: vec2<u32>) -> i32 { return select(bitcast<i32>(x.x), 0x7fffffff, x.y != 0u || x.x > 0x7fffffffu); }\n"},
+    {"an_index_of_u64", "fn an_index_of_u64(x: vec2<u32>) -> i32 { return select(bitcast<i32>(x.x), 0x7fffffff, (x.y != 0u) | (x.x > 0x7fffffffu)); }\n"},
 
     /* --- integers to f32: rounded to nearest even by hand --- */
     {"an_round_u64", /* |x| to f32 bits; odd: towards zero, the last bit set if that was not exact */
