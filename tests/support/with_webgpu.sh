@@ -6,7 +6,7 @@ library=$1
 shift
 case $library in
 wgpu) file=libwgpu_native.so driver=$(ls /usr/share/vulkan/icd.d/lvp_icd*.json 2>/dev/null | head -1) ;;
-dawn) file=libwebgpu_dawn.so driver=$dir/swiftshader/vk_swiftshader_icd.json ;;
+dawn) file=libwebgpu_dawn.so driver=$dir/swiftshader/vk_swiftshader_icd.json && export AN_SHORT_KERNELS=1 ;;
 esac
 for f in "$dir/$file" "$driver"; do
     [ -f "$f" ] || { echo "skipped: ${f:-a driver for lavapipe} is not there; scripts/fetch-webgpu.sh test brings it"; exit 77; }
