@@ -83,9 +83,9 @@ const wgsl_function wgsl_f16_built_in[] = {
 };
 
 /* Where division and square root are rounded as IEEE 754 says. */
-/* Kept from what is done with them: Mesa takes sqrt(x) * sqrt(x) for x, and 0 for x divided by a 0 that it knows. */
+/* Kept from what is done with them: Mesa takes sqrt(x) * sqrt(x) for x, and 0 for x / 0 or 0 / x where it knows the 0. */
 const wgsl_function wgsl_division_built_in[] = {
-    {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return an_keep(x / an_keep(y)); }\n"},
+    {"an_div", "fn an_div(x: f32, y: f32) -> f32 { return an_keep(an_keep(x) / an_keep(y)); }\n"},
     {"an_sqrt", "fn an_sqrt(x: f32) -> f32 { return an_keep(sqrt(x)); }\n"},
     {NULL, NULL},
 };
