@@ -258,6 +258,7 @@ static an_status run_check(gpu_device *d, const char *what, const char *text, vo
         *ran = false;
         return AN_OK;
     }
+    if (st) st = an_ctx_status(d->base.ctx); /* the first failure: memory that ran out while the refusal was written is no refusal */
     if (!st) st = gpu_buffer_create((an_device *)d, nbytes, &b);
     if (!st) st = gpu_write(b, 0, x, nbytes);
     if (!st) st = gpu_launch((an_program *)&p, &(an_launch){.buffers = &b});
