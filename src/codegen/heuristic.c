@@ -5,12 +5,13 @@
  *      What reads along one output range and writes along another is turned in blocks (turn.c).
  *   1. Lanes over outputs: a LOOP range that every store and load which depends on it walks with stride 1.
  *   2. Lanes over a reduction: for reductions that 1 left scalar, a range that all their loads walk with stride 1.
- *      Then lanes over outputs again, where only stores are strided: of long reductions, and of transposes.
+ *      Then lanes over outputs again, where only stores are strided: of long reductions, and of transposes; and where loads go in
+ *      steps of a few elements: those are read whole (coalesce.c). Of windows, which are short reductions, before 2.
  *      A bound that is no multiple of the lanes is SPLIT into a main part and a tail.
  *   3. Register tile: where a load inside the dominant reduction does not depend on an output range, copies along that
  *      range share the load. Two ranges and their factors are chosen by the cost of a step of the loop below.
  *   4. Reductions over a few elements are unrolled (3x3 convolutions).
- * Strided and gathering loads keep their range scalar: a vector of them costs as much as the scalars do. */
+ * Other strided and gathering loads keep their range scalar: a vector of them costs as much as the scalars do. */
 #include "codegen/gpu.h"
 #include "codegen/tune.h"
 
@@ -39,6 +40,16 @@ static an_status apply_with_tail(tuner *t, an_opt_kind kind, uint32_t range, int
         if (st || !*done) return st;
     }
     return an_tune_apply(t, kind, range, amount, done);
+}
+
+/* The last block begins early where the bound is no multiple, if it may. */
+static an_status apply_in_blocks(tuner *t, uint32_t range, int64_t lanes, bool *done)
+{
+    uint32_t inner = 0;
+    const int64_t n = an_tune_bound(t, an_tune_range_at(t, range));
+    const an_status st = an_tune_block(t, range, lanes, &inner, done);
+    if (st) return st;
+    return *done ? an_tune_apply(t, AN_OPT_VECTOR, inner, lanes, done) : apply_with_tail(t, AN_OPT_VECTOR, range, n, lanes, done);
 }
 
 double an_tune_nodes(const an_tuner *t, size_t a, double fa, size_t b, double fb)
@@ -102,8 +113,20 @@ static int64_t choose_lanes(int64_t n, int64_t native, int64_t wide)
 typedef enum walk {
     ALL_ACCESSES,
     IN_REDUCTIONS, /* loads that vary with what long reductions bind: they pay for a strided store */
-    ALL_LOADS      /* of a kernel without reductions: a transpose, whose stores touch the same cache lines again and again */
+    ALL_LOADS,     /* of a kernel without reductions: a transpose, whose stores touch the same cache lines again and again */
+    ALL_STORES,    /* loads may have steps of a few elements */
+    IN_WINDOWS     /* likewise, where all that is reduced along is short: lanes along that would be few */
 } walk;
+
+static bool is_stepping(walk which)
+{
+    return which == ALL_STORES || which == IN_WINDOWS;
+}
+
+static bool may_step(const tuner *t, an_uop u, int64_t step, walk which)
+{
+    return is_stepping(which) && an_uop_op(t->g, u) == AN_OP_LOAD && an_uop_nsrc(t->g, u) == 2 && step > 1 && step <= AN_STRIDE_MAX;
+}
 
 /* Every access that which names among the nodes that vary with range r walks it with stride 1, and there is one.
  * inside: the ranges that IN_REDUCTIONS speaks of. */
@@ -118,7 +141,8 @@ static bool is_contiguous(const tuner *t, size_t r, walk which, const an_rangese
         if (which == ALL_LOADS && op == AN_OP_REDUCE) return false;
         if (op != AN_OP_LOAD && (op != AN_OP_STORE || which == ALL_LOADS)) continue;
         if (which == IN_REDUCTIONS && !an_rangeset_meets(&t->d.deps[i], inside)) continue;
-        if (coef[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))] != 1) return false;
+        const int64_t step = coef[an_dag_pos(&t->d, an_uop_src(t->g, u, 1))];
+        if (step != 1 && !may_step(t, u, step, which)) return false;
         any = true;
     }
     return any;
@@ -217,6 +241,22 @@ static an_rangeset long_reductions(const tuner *t, size_t r)
     return all;
 }
 
+/* Does something that varies with LOOP range r reduce, along ranges of less than n elements only? */
+static bool reduces_shortly(const tuner *t, size_t r, int64_t n)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->d.order.len; i++) {
+        const an_uop u = t->d.order.data[i];
+        if (an_uop_op(t->g, u) != AN_OP_REDUCE || !an_rangeset_has(&t->d.deps[i], r)) continue;
+        any = true;
+        for (uint32_t s = 1; s < an_uop_nsrc(t->g, u); s++) {
+            const int64_t bound = an_range_bound(t->g, an_uop_src(t->g, u, s));
+            if (bound < 0 || bound >= n) return false;
+        }
+    }
+    return any;
+}
+
 /* The most iterations of LOOP ranges around a store that varies with range r. */
 static double iterations(const tuner *t, size_t r)
 {
@@ -246,11 +286,12 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
             const int64_t n = an_range_bound(t->g, range), native = native_lanes(t, r);
             if (an_tune_kind(t, r) != kind || n < AN_TUNE_LANES_MIN || native < AN_TUNE_LANES_MIN) continue;
             const an_rangeset inside = which == IN_REDUCTIONS ? long_reductions(t, r) : (an_rangeset){0};
+            if (which == IN_WINDOWS && !reduces_shortly(t, r, native)) continue;
             if (!is_contiguous(t, r, which, &inside, coef)) continue;
             if (which == ALL_LOADS && n < native) continue;
             if (t->gpu_threads > 0 && iterations(t, r) < (double)native * t->gpu_threads) continue; /* a thread for each hides more */
             const bool wide = t->gpu_threads > 0 ? false : kind == AN_RANGE_REDUCE ? !may_tile(t, range) && !is_dear_in(t, r) : wants_width(t, r);
-            const int64_t lanes = choose_lanes(n, native, !wide ? 1 : kind == AN_RANGE_LOOP && is_light(t) ? 2 * WIDE : WIDE);
+            const int64_t lanes = choose_lanes(n, native, !wide || is_stepping(which) ? 1 : kind == AN_RANGE_LOOP && is_light(t) ? 2 * WIDE : WIDE);
             if (t->gpu_threads > 0 && n % lanes && !an_uop_is_none(an_tune_dominant(t))) continue; /* the rest would be one thread's */
             /* A body like that of a random number is worth lanes, and one tail, but not tails of tails. */
             if (n % lanes && n < native && t->d.order.len > TAILS_MAX) continue;
@@ -263,7 +304,7 @@ static an_status vectorize(tuner *t, an_range_kind kind, walk which)
                 if (!st && !why) st = an_opt_apply(t->g, &trial, (an_opt){AN_OPT_VECTOR, an_tune_id(t, r), lanes}, &why);
             }
             if (st || why) continue;
-            st = apply_with_tail(t, AN_OPT_VECTOR, an_tune_id(t, r), n, lanes, &again);
+            st = is_stepping(which) ? apply_in_blocks(t, an_tune_id(t, r), lanes, &again) : apply_with_tail(t, AN_OPT_VECTOR, an_tune_id(t, r), n, lanes, &again);
         }
         an_mem_free(t->ctx, coef, coef_nbytes);
     }
@@ -429,9 +470,11 @@ an_status an_opt_choose(an_graph *g, an_uop *sink, const an_codegen_opts *opts, 
     if (!st && !is_product) st = an_tune_turn(&t, &is_turned);
     if (!st && !is_product && !is_turned) st = keep(&t);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_ACCESSES);
+    if (!st) st = vectorize(&t, AN_RANGE_LOOP, IN_WINDOWS);
     if (!st) st = vectorize(&t, AN_RANGE_REDUCE, ALL_ACCESSES);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, IN_REDUCTIONS);
     if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_LOADS);
+    if (!st) st = vectorize(&t, AN_RANGE_LOOP, ALL_STORES);
     if (!st && !is_product && !is_stream) st = tile(&t);
     if (!st && !is_product && !is_stream) st = unroll_light(&t);
     if (!st && !is_product && !is_stream) st = unroll(&t); /* the steps of a product become one loop */

@@ -27,7 +27,9 @@ an_status an_pass_opt(an_graph *g, an_uop *sink, const an_codegen_opts *opts, an
 an_status an_pass_expand(an_graph *g, an_uop *sink);
 /* vector.c: VECTOR ranges become lanes. */
 an_status an_pass_vector(an_graph *g, an_uop *sink);
-/* coalesce.c: among loads whose lane l is element base + l * step, those at neighbouring bases become loads of neighbours. */
+/* coalesce.c: among loads whose lane l is element base + l * step, those at neighbouring bases become loads of neighbours, and those of steps up to
+ * AN_STRIDE_MAX lanes of whole vectors. */
+enum { AN_STRIDE_MAX = 4 };
 typedef struct an_strided {
     an_uop load, base;
     int64_t step;

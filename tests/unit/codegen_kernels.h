@@ -175,6 +175,17 @@ static inline kernel kernel_conv(an_graph *g, int64_t n)
     return one_store(g, k, out, i, reduce(g, AN_OP_ADD, mul(g, load(g, w, r), an_load(g, x, at, gate)), r));
 }
 
+/* out[i, j] = max over r of x[i, j * step + r]: windows that overlap, touch or leave room. */
+static inline kernel kernel_windows(an_graph *g, int64_t m, int64_t n, int64_t step, int64_t size)
+{
+    kernel k = {0};
+    const int64_t width = (n - 1) * step + size;
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n, true), x = kernel_param(g, &k, AN_F32, m * width, false), i = loop(g, m, 0),
+                 j = loop(g, n, 1), r = reduce_range(g, size, 2);
+    const an_uop at = an_idx_add(g, an_idx_mul(g, j, an_index(g, step)), r);
+    return one_store(g, k, out, at2(g, i, n, j), reduce(g, AN_OP_MAX, load(g, x, at2(g, i, width, at)), r));
+}
+
 /* Two stores over i; the first over j, too: rows[i] = sum over k of x[i, k]; out[i, j] = x[i, j] - rows[i]. */
 static inline kernel kernel_prefix(an_graph *g, int64_t m, int64_t n)
 {

@@ -143,6 +143,12 @@ static void the_cpu_gives_the_bits_of_the_interpreter(an_test *t)
                          kernel_conv(g, 100),
                          kernel_flat(g, 6, 40),
                          kernel_planes(g, 3, 7, 10),
+                         kernel_windows(g, 3, 14, 2, 2),
+                         kernel_windows(g, 3, 50, 2, 3),
+                         kernel_windows(g, 3, 20, 3, 2),
+                         kernel_windows(g, 3, 40, 3, 3),
+                         kernel_windows(g, 2, 37, 4, 2),
+                         kernel_windows(g, 2, 37, 4, 1),
                          kernel_prefix(g, 4, 100),
                          kernel_layernorm(g, 5, 70),
                          kernel_argmax(g, 7, 50),
@@ -358,6 +364,7 @@ static an_status generate(an_ctx *ctx, void *arg)
     if (st) goto done;
     const kernel k = which == 0   ? kernel_matmul(g, AN_F16, 13, 37, 29, false, true, true)
                      : which == 1 ? kernel_softmax(g, 4, 33)
+                     : which == 2 ? kernel_windows(g, 3, 20, 2, 3)
                                   : kernel_nested(g, 5, 17);
     st = AN_ERR_NOMEM;
     if (an_uop_is_none(k.sink)) goto done;
@@ -372,7 +379,7 @@ done:
 
 static void every_failed_allocation_is_an_error(an_test *t)
 {
-    for (int which = 0; which < 3; which++) an_test_every_alloc_failure(t, generate, &which);
+    for (int which = 0; which < 4; which++) an_test_every_alloc_failure(t, generate, &which);
 }
 
 AN_TEST_MAIN(AN_CASE(elementwise_kernels_agree_with_their_plain_form), AN_CASE(reductions_agree_with_their_plain_form),

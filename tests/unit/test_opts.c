@@ -269,6 +269,34 @@ static void one_column_left_over_leaves_the_rest_to_threads(an_test *t)
     an_vec_fini(t->ctx, &linear);
 }
 
+/* Elements in steps of a few, as windows beside one another have them, are lanes of whole vectors, and none outside is read; longer steps stay
+ * single elements. */
+static void windows_are_read_whole(an_test *t)
+{
+    static const int64_t cases[][3] = {{14, 2, 2}, {7, 2, 2}, {40, 2, 1}, {33, 2, 3}, {16, 3, 3}, {20, 3, 2}, {33, 4, 1}, {16, 4, 3}, {24, 2, 5}, {16, 5, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        const kernel k = kernel_windows(g, 5, cases[i][0], cases[i][1], cases[i][2]);
+        const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 18, .threads = 1};
+        an_uop_vec linear = {0};
+        size_t whole = 0, others = 0;
+        CHECK_OK(t, an_codegen(g, k.sink, &opts, NULL, &linear));
+        for (size_t u = 0; u < linear.len; u++) {
+            if (an_uop_op(g, linear.data[u]) != AN_OP_LOAD) continue;
+            if (an_uop_op(g, an_uop_src(g, linear.data[u], 1)) == AN_OP_RAMP)
+                whole++;
+            else
+                others++;
+        }
+        if ((whole > 0) != (cases[i][1] < 5) || (whole > 0) == (others > 0))
+            an_test_fail(__FILE__, __LINE__, "windows %zu: %zu loads of vectors, %zu others", i, whole, others);
+        check_plain(t, g, &k, opts, (int)i);
+        an_vec_fini(t->ctx, &linear);
+        an_graph_destroy(g);
+    }
+}
+
 /* Two products that run in one loop have tiles that the registers hold together. */
 static void two_products_share_the_registers(an_test *t)
 {
@@ -398,6 +426,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
-             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(blocks_that_share_elements_store_them_once), AN_CASE(one_column_left_over_leaves_the_rest_to_threads), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
+             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(blocks_that_share_elements_store_them_once), AN_CASE(one_column_left_over_leaves_the_rest_to_threads), AN_CASE(windows_are_read_whole), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))

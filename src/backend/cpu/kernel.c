@@ -89,9 +89,38 @@ static LLVMValueRef column(cpu_emit *e, an_uop u)
     return e->turned.columns[an_uop_arg(e->g, an_uop_src(e->g, u, 0))];
 }
 
+/* A VECTOR of lanes of a few vectors of its own width, by shuffles; NULL: it is none. */
+static LLVMValueRef shuffled(const cpu_emit *e, an_uop u)
+{
+    enum { OF_MAX = 4 };
+    const an_graph *g = e->g;
+    const uint32_t lanes = an_uop_lanes(g, u);
+    const LLVMTypeRef i32 = LLVMInt32TypeInContext(e->llvm);
+    an_uop of[OF_MAX];
+    uint32_t n = 0, from[AN_LANES_MAX];
+    for (uint32_t i = 0; i < lanes; i++) {
+        const an_uop s = an_uop_src(g, u, i);
+        if (an_uop_op(g, s) != AN_OP_LANE || an_uop_lanes(g, an_uop_src(g, s, 0)) != lanes) return NULL;
+        for (from[i] = 0; from[i] < n && !an_uop_eq(of[from[i]], an_uop_src(g, s, 0));) from[i]++;
+        if (from[i] == OF_MAX) return NULL;
+        if (from[i] == n) of[n++] = an_uop_src(g, s, 0);
+    }
+    LLVMValueRef v = cpu_value(e, of[0]), at[AN_LANES_MAX];
+    for (uint32_t k = 1; k < n || k == 1; k++) { /* the first two, then one more at a time */
+        for (uint32_t i = 0; i < lanes; i++) {
+            const uint32_t lane = (uint32_t)an_uop_arg(g, an_uop_src(g, u, i)), kept = k == 1 ? lane : i;
+            at[i] = from[i] > k ? LLVMGetPoison(i32) : LLVMConstInt(i32, from[i] == k ? lanes + lane : kept, false);
+        }
+        v = LLVMBuildShuffleVector(e->b, v, cpu_value(e, of[k < n ? k : 0]), LLVMConstVector(at, lanes), "");
+    }
+    return v;
+}
+
 static LLVMValueRef vector(cpu_emit *e, an_uop u)
 {
     if (is_column(e, u)) return column(e, u);
+    const LLVMValueRef dealt = an_uop_lanes(e->g, u) > 1 ? shuffled(e, u) : NULL;
+    if (dealt) return dealt;
     const LLVMTypeRef i32 = LLVMInt32TypeInContext(e->llvm);
     const uint32_t lanes = an_uop_lanes(e->g, u);
     LLVMValueRef v = LLVMGetPoison(cpu_reg_type(e, an_uop_dtype(e->g, u), lanes));
