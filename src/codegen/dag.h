@@ -39,6 +39,12 @@ static inline bool an_rangeset_meets(const an_rangeset *s, const an_rangeset *t)
         if (s->w[i] & t->w[i]) return true;
     return false;
 }
+static inline bool an_rangeset_eq(const an_rangeset *s, const an_rangeset *t)
+{
+    for (int i = 0; i < AN_RANGESET_WORDS; i++)
+        if (s->w[i] != t->w[i]) return false;
+    return true;
+}
 static inline bool an_rangeset_is_empty(const an_rangeset *s)
 {
     for (int i = 0; i < AN_RANGESET_WORDS; i++)

@@ -101,23 +101,44 @@ static an_status unroll_all(an_graph *g, an_uop *sink)
     return st;
 }
 
+/* The UPCAST ranges that a store varies with. */
+static an_status copies_of_store(an_graph *g, const an_dag *d, an_uop store, copies *c)
+{
+    const an_rangeset *deps = an_dag_deps(d, store);
+    *c = (copies){.total = 1};
+    an_status st = AN_OK;
+    for (size_t r = 0; r < d->ranges.len && !st; r++)
+        if (an_rangeset_has(deps, r) && has_kind(g, d->ranges.data[r], AN_RANGE_UPCAST)) st = copies_add(g, c, d->ranges.data[r]);
+    return st;
+}
+
+/* Copies of stores in the same loops: the first of each, then the second of each. So what they share is used at once, and need not be kept
+ * while other copies are computed. */
 static an_status upcast_all(an_graph *g, an_uop *sink)
 {
     an_ctx *ctx = an_graph_ctx(g);
     an_dag d = {0};
     an_uop_vec stores = {0};
+    AN_VEC(copies) group = {0};
+    an_uop_vec alike = {0};
     an_status st = an_dag_init(&d, g, sink, 1);
-    for (uint32_t s = 0; !st && s < an_uop_nsrc(g, *sink); s++) {
+    const uint32_t n = an_uop_nsrc(g, *sink);
+    for (uint32_t s = 0; !st && s < n; s++) {
         const an_uop store = an_uop_src(g, *sink, s);
-        const an_rangeset *deps = an_dag_deps(&d, store);
-        copies c = {.total = 1};
-        for (size_t r = 0; r < d.ranges.len && !st; r++)
-            if (an_rangeset_has(deps, r) && has_kind(g, d.ranges.data[r], AN_RANGE_UPCAST))
-                st = copies_add(g, &c, d.ranges.data[r]);
-        for (int64_t i = 0; i < c.total && !st; i++) {
-            const an_uop copy = copies_next(g, &c, store);
-            if (an_uop_is_none(copy) || !an_vec_push(ctx, &stores, copy)) st = an_cg_failed(g);
+        group.len = alike.len = 0;
+        for (uint32_t k = 0; k < n && !st; k++) {
+            const an_uop other = an_uop_src(g, *sink, k);
+            copies c;
+            if (!an_rangeset_eq(an_dag_deps(&d, other), an_dag_deps(&d, store))) continue;
+            if (k < s) break; /* went with that one */
+            st = copies_of_store(g, &d, other, &c);
+            if (!st && (!an_vec_push(ctx, &group, c) || !an_vec_push(ctx, &alike, other))) st = AN_ERR_NOMEM;
         }
+        for (int64_t i = 0; !st && group.len && i < group.data[0].total; i++)
+            for (size_t k = 0; k < group.len && !st; k++) {
+                const an_uop copy = copies_next(g, &group.data[k], alike.data[k]);
+                if (an_uop_is_none(copy) || !an_vec_push(ctx, &stores, copy)) st = an_cg_failed(g);
+            }
     }
     if (!st) {
         const an_uop all = an_sink(g, stores.data, (uint32_t)stores.len);
@@ -128,6 +149,8 @@ static an_status upcast_all(an_graph *g, an_uop *sink)
     }
     an_dag_fini(&d);
     an_vec_fini(ctx, &stores);
+    an_vec_fini(ctx, &group);
+    an_vec_fini(ctx, &alike);
     return st;
 }
 
