@@ -83,8 +83,15 @@ done:
 
 /* --- after the loop tree ----------------------------------------------------------------------- */
 
+/* Is t one of the terms of a sum of floats and itself a sum, with a product in it? Taken in by itself, that needs no addition of its own. */
+static bool holds_a_product(const an_graph *g, an_op op, an_uop t)
+{
+    if (op != AN_OP_ADD || an_uop_op(g, t) != AN_OP_ADD || an_dtype_kind_of(an_uop_dtype(g, t)) != AN_KIND_FLOAT) return false;
+    return an_uop_op(g, an_uop_src(g, t, 0)) == AN_OP_MUL || an_uop_op(g, an_uop_src(g, t, 1)) == AN_OP_MUL;
+}
+
 /* acc with value taken in. A product goes in by MULACC: one rounding, one instruction. The list says so, so every
- * backend computes the same bits. A sum that unrolling made is taken in term by term. */
+ * backend computes the same bits. A sum that unrolling made, or one of products, is taken in term by term. */
 static an_uop take_in(an_graph *g, an_op op, an_uop acc, an_uop value, an_uop_vec *terms)
 {
     an_ctx *ctx = an_graph_ctx(g);
@@ -92,7 +99,7 @@ static an_uop take_in(an_graph *g, an_op op, an_uop acc, an_uop value, an_uop_ve
     if (!an_vec_push(ctx, terms, value)) return AN_UOP_NONE;
     while (terms->len) {
         const an_uop t = terms->data[--terms->len];
-        if (an_uop_op(g, t) == op && an_uop_tag(g, t) == AN_TAG_UNROLLED) {
+        if (an_uop_op(g, t) == op && (an_uop_tag(g, t) == AN_TAG_UNROLLED || holds_a_product(g, op, t))) {
             if (!an_vec_reserve(ctx, terms, 2)) return AN_UOP_NONE;
             terms->data[terms->len++] = an_uop_src(g, t, 1);
             terms->data[terms->len++] = an_uop_src(g, t, 0);

@@ -175,6 +175,22 @@ static inline kernel kernel_conv(an_graph *g, int64_t n)
     return one_store(g, k, out, i, reduce(g, AN_OP_ADD, mul(g, load(g, w, r), an_load(g, x, at, gate)), r));
 }
 
+/* out[i, j] = sum over k of a[i, k] * b[k, j] + c[i, k] * d[k, j], as tangents of products are; square[i, j]: the square of that. */
+static inline kernel kernel_sum_of_products(an_graph *g, int64_t m, int64_t n, int64_t l)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F32, m * n, true), square = kernel_param(g, &k, AN_F32, m * n, true);
+    const an_uop i = loop(g, m, 0), j = loop(g, n, 1), r = reduce_range(g, l, 2);
+    an_uop in[4], terms[2];
+    for (int p = 0; p < 4; p++) in[p] = kernel_param(g, &k, AN_F32, p % 2 ? l * n : m * l, false);
+    for (int p = 0; p < 2; p++) terms[p] = mul(g, load(g, in[2 * p], at2(g, i, l, r)), load(g, in[2 * p + 1], at2(g, r, n, j)));
+    const an_uop sum = reduce(g, AN_OP_ADD, add(g, terms[0], terms[1]), r);
+    const an_uop stores[2] = {an_store(g, out, at2(g, i, n, j), sum, AN_UOP_NONE),
+                              an_store(g, square, at2(g, i, n, j), mul(g, sum, sum), AN_UOP_NONE)};
+    k.sink = an_sink(g, stores, 2);
+    return k;
+}
+
 /* out[i, j] = max over r of x[i, j * step + r]: windows that overlap, touch or leave room. */
 static inline kernel kernel_windows(an_graph *g, int64_t m, int64_t n, int64_t step, int64_t size)
 {

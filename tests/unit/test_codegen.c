@@ -143,6 +143,8 @@ static void the_cpu_gives_the_bits_of_the_interpreter(an_test *t)
                          kernel_conv(g, 100),
                          kernel_flat(g, 6, 40),
                          kernel_planes(g, 3, 7, 10),
+                         kernel_sum_of_products(g, 20, 33, 40),
+                         kernel_sum_of_products(g, 33, 32, 64),
                          kernel_windows(g, 3, 14, 2, 2),
                          kernel_windows(g, 3, 50, 2, 3),
                          kernel_windows(g, 3, 20, 3, 2),

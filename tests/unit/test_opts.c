@@ -297,6 +297,32 @@ static void windows_are_read_whole(an_test *t)
     }
 }
 
+/* Of a sum of two products each is taken in by one instruction, and copies of two stores come in pairs, each done with before the next. */
+static void products_in_a_sum_are_taken_in_one_by_one(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const kernel k = kernel_sum_of_products(g, 64, 48, 40);
+    const an_codegen_opts opts = {.vector_nbytes = 32, .scratch_nbytes = 1 << 18, .threads = 1};
+    an_uop_vec linear = {0};
+    size_t accs = 0, steps = 0, nstores = 0;
+    an_uop last = AN_UOP_NONE;
+    CHECK_OK(t, an_codegen(g, k.sink, &opts, NULL, &linear));
+    for (size_t i = 0; i < linear.len; i++) {
+        const an_uop u = linear.data[i];
+        const an_op op = an_uop_op(g, u);
+        accs += op == AN_OP_ACC;
+        steps += op == AN_OP_MULACC;
+        CHECK(t, op != AN_OP_ADD || an_uop_dtype(g, u) != AN_F32);
+        if (op != AN_OP_STORE || an_uop_op(g, an_uop_src(g, u, 0)) != AN_OP_PARAM) continue;
+        if (nstores++ % 2) CHECK(t, an_uop_eq(an_uop_src(g, u, 1), an_uop_src(g, last, 1)) && !an_uop_eq(an_uop_src(g, u, 0), an_uop_src(g, last, 0)));
+        last = u;
+    }
+    CHECK_EQ(t, steps, 2 * accs);
+    CHECK(t, accs >= 8 && nstores == 2 * accs);
+    check_plain(t, g, &k, opts, 0);
+    an_vec_fini(t->ctx, &linear);
+}
+
 /* Two products that run in one loop have tiles that the registers hold together. */
 static void two_products_share_the_registers(an_test *t)
 {
@@ -426,6 +452,6 @@ static void a_list_that_is_none_is_refused(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
-             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(blocks_that_share_elements_store_them_once), AN_CASE(one_column_left_over_leaves_the_rest_to_threads), AN_CASE(windows_are_read_whole), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
+             AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(blocks_that_share_elements_store_them_once), AN_CASE(one_column_left_over_leaves_the_rest_to_threads), AN_CASE(windows_are_read_whole), AN_CASE(products_in_a_sum_are_taken_in_one_by_one), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))
