@@ -164,7 +164,8 @@ end:
     return st;
 }
 
-/* Other calls for those there are: kept if they take less memory. */
+/* Other calls for those there are: kept if they take less memory. What writes over what it reads is kept if it takes no more: it
+ * touches fewer bytes, so that more of them are in a cache. (On a GPU it may be spread over fewer threads.) */
 static an_status try_it(fit *f, an_status (*change)(fit *f), bool in_place, size_t *nbytes)
 {
     an_call_vec *calls = &f->s->calls;
@@ -175,7 +176,7 @@ static an_status try_it(fit *f, an_status (*change)(fit *f), bool in_place, size
     if (n) memcpy(before, calls->data, n * sizeof *before);
     an_status st = change ? change(f) : AN_OK;
     if (!st) st = planned(f, in_place, &with, &sum);
-    if (!st && with < *nbytes)
+    if (!st && (with < *nbytes || (in_place && f->cost->threads == 0 && with == *nbytes)))
         *nbytes = with;
     else if (n)
         memcpy(calls->data, before, n * sizeof *before);
