@@ -11,13 +11,27 @@ static bool is_widened(an_op op, an_dtype dtype)
     return an_dtype_kind_of(dtype) == AN_KIND_FLOAT && an_dtype_nbytes(dtype) < 4 && (op == AN_OP_ADD || op == AN_OP_MUL);
 }
 
-/* The value of a widened sum. A product is taken before it is rounded, as MULACC takes it: exact in f32, and two f16
+/* Is t one of the terms of a sum of floats and itself a sum, with a product in it? Taken in by itself, that needs no addition of its own. */
+static bool holds_a_product(const an_graph *g, an_op op, an_uop t)
+{
+    if (op != AN_OP_ADD || an_uop_op(g, t) != AN_OP_ADD || an_dtype_kind_of(an_uop_dtype(g, t)) != AN_KIND_FLOAT) return false;
+    return an_uop_op(g, an_uop_src(g, t, 0)) == AN_OP_MUL || an_uop_op(g, an_uop_src(g, t, 1)) == AN_OP_MUL;
+}
+
+/* A term of a widened sum. A product is taken before it is rounded, as MULACC takes it: exact in f32, and two f16
  * that multiply to more than 65504 are no infinity. */
+static an_uop widen_term(an_graph *g, an_uop t)
+{
+    if (an_uop_op(g, t) != AN_OP_MUL) return an_cast_to(g, AN_F32, t);
+    const an_uop a = an_uop_src(g, t, 0), b = an_uop_src(g, t, 1);
+    return an_binary(g, AN_OP_MUL, an_cast_to(g, AN_F32, a), an_cast_to(g, AN_F32, b));
+}
+
 static an_uop widen_value(an_graph *g, an_op op, an_uop value)
 {
-    if (op != AN_OP_ADD || an_uop_op(g, value) != AN_OP_MUL) return an_cast_to(g, AN_F32, value);
-    const an_uop a = an_uop_src(g, value, 0), b = an_uop_src(g, value, 1);
-    return an_binary(g, AN_OP_MUL, an_cast_to(g, AN_F32, a), an_cast_to(g, AN_F32, b));
+    if (op != AN_OP_ADD) return an_cast_to(g, AN_F32, value);
+    if (!holds_a_product(g, op, value)) return widen_term(g, value);
+    return an_binary(g, AN_OP_ADD, widen_term(g, an_uop_src(g, value, 0)), widen_term(g, an_uop_src(g, value, 1)));
 }
 
 /* The sink without the stores that no element of an empty range runs: rules may take an index over none to be 0. */
@@ -82,13 +96,6 @@ done:
 }
 
 /* --- after the loop tree ----------------------------------------------------------------------- */
-
-/* Is t one of the terms of a sum of floats and itself a sum, with a product in it? Taken in by itself, that needs no addition of its own. */
-static bool holds_a_product(const an_graph *g, an_op op, an_uop t)
-{
-    if (op != AN_OP_ADD || an_uop_op(g, t) != AN_OP_ADD || an_dtype_kind_of(an_uop_dtype(g, t)) != AN_KIND_FLOAT) return false;
-    return an_uop_op(g, an_uop_src(g, t, 0)) == AN_OP_MUL || an_uop_op(g, an_uop_src(g, t, 1)) == AN_OP_MUL;
-}
 
 /* acc with value taken in. A product goes in by MULACC: one rounding, one instruction. The list says so, so every
  * backend computes the same bits. A sum that unrolling made, or one of products, is taken in term by term. */

@@ -133,6 +133,21 @@ static void f16_products_are_summed_in_f32(an_test *t)
     free(got);
 }
 
+/* 300 * 300 - 300 * 299, twice: 600, though f16 has no 90000. */
+static void products_of_f16_in_a_sum_are_taken_before_they_are_rounded(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F16, 1, true), x = kernel_param(g, &k, AN_F16, 2, false), r = reduce_range(g, 2, 0);
+    const an_uop one = an_binary(g, AN_OP_DIV, load(g, x, r), load(g, x, r));
+    const an_uop a = add(g, one, an_const_float(g, AN_F16, 299)), b = add(g, one, an_const_float(g, AN_F16, -300));
+    k = one_store(g, k, out, an_index(g, 0), reduce(g, AN_OP_ADD, add(g, mul(g, a, a), mul(g, a, b)), r));
+    size_t n = 0;
+    double *got = run(t, g, &k, plain, &n);
+    CHECK_NEAR(t, got[0], 600, 0);
+    free(got);
+}
+
 /* A list says which products are fused and in which order lanes are summed, so all backends compute the same bits. */
 static void the_cpu_gives_the_bits_of_the_interpreter(an_test *t)
 {
@@ -386,7 +401,7 @@ static void every_failed_allocation_is_an_error(an_test *t)
 
 AN_TEST_MAIN(AN_CASE(elementwise_kernels_agree_with_their_plain_form), AN_CASE(reductions_agree_with_their_plain_form),
              AN_CASE(reductions_inside_rows_agree_with_their_plain_form), AN_CASE(matrix_products_agree_with_their_plain_form),
-             AN_CASE(a_matrix_product_is_what_c_says), AN_CASE(f16_products_are_summed_in_f32),
+             AN_CASE(a_matrix_product_is_what_c_says), AN_CASE(f16_products_are_summed_in_f32), AN_CASE(products_of_f16_in_a_sum_are_taken_before_they_are_rounded),
              AN_CASE(the_cpu_gives_the_bits_of_the_interpreter),
              AN_CASE(products_of_many_sizes_agree_with_their_plain_form), AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(opts_use_lanes_and_tiles), AN_CASE(opts_leave_no_division_that_a_cut_removes),
              AN_CASE(lists_do_not_depend_on_what_else_the_graph_holds), AN_CASE(lists_are_as_they_were),
