@@ -10,13 +10,14 @@ enum {
     WILD = 2,    /* may be infinite or NaN */
     NATURAL = 4, /* never below 0 */
     NEGATIVE = 8, /* never above 0 */
-    AWAY = 16    /* its size has a bound above 0 */
+    AWAY = 16,   /* its size has a bound above 0 */
+    LOW = 32     /* WILD, but only as -inf is */
 };
 enum { SIGNS = NATURAL | NEGATIVE };
 
 static uint32_t of_const(double v)
 {
-    if (!isfinite(v)) return WILD;
+    if (!isfinite(v)) return v < 0 ? WILD | LOW | NEGATIVE : WILD;
     return (v >= 0 ? NATURAL : 0u) | (v <= 0 ? NEGATIVE : 0u) | (v != 0 ? AWAY : 0u);
 }
 
@@ -65,11 +66,12 @@ static uint32_t sign_of_choice(const an_graph *g, an_uop n)
     return 0;
 }
 
-/* n is x less the greatest x along some axes: those axes, else 0. */
-static uint32_t below_greatest(const an_graph *g, an_uop n)
+/* n is x less the greatest x along some axes: those axes and which source x is, else 0. */
+static uint32_t below_greatest(const an_graph *g, an_uop n, uint32_t *at)
 {
     for (uint32_t i = 0; i < 2 && an_uop_op(g, n) == AN_OP_ADD; i++) {
         const an_uop x = an_uop_src(g, n, i);
+        *at = i;
         an_uop m = an_uop_src(g, n, 1 - i);
         bool minus = false;
         for (;; m = an_uop_src(g, m, 0)) {
@@ -91,13 +93,74 @@ static bool has_a_one(const an_graph *g, an_uop sum)
     if (an_uop_op(g, e) != AN_OP_EXP2) return false;
     an_uop x = an_uop_src(g, e, 0);
     if (an_uop_op(g, x) == AN_OP_MUL && an_uop_is_const(g, an_uop_src(g, x, 1))) x = an_uop_src(g, x, 0);
-    const uint32_t axes = below_greatest(g, x);
+    uint32_t at = 0;
+    const uint32_t axes = below_greatest(g, x, &at);
     return axes && axes == an_reduce_mask(an_uop_arg(g, sum));
 }
 
-/* What is known of n from what is known of its sources. */
-static uint32_t facts_of(const an_graph *g, an_uop n, const uint32_t *f)
+/* Bounds of the integer u where its last axis is at 0. */
+static an_interval at_first(an_rewriter *rw, an_uop u)
 {
+    const an_graph *g = rw->graph;
+    while (an_op_has(an_uop_op(g, u), AN_TRAIT_MOVE)) {
+        const an_uop x = an_uop_src(g, u, 0);
+        const an_shape to = an_uop_shape(g, u), from = an_uop_shape(g, x);
+        const bool moves = an_uop_op(g, u) != AN_OP_EXPAND && an_uop_op(g, u) != AN_OP_RESHAPE;
+        if (moves || to.rank == 0 || from.rank == 0 || !an_uop_eq(to.dims[to.rank - 1], from.dims[from.rank - 1])) break;
+        u = x;
+    }
+    return an_uop_op(g, u) == AN_OP_IOTA ? (an_interval){0, 0} : an_bounds_get(&rw->bounds, u);
+}
+
+/* Does `where` choose something finite where its last axis is at 0, whatever the others? So does that of a causal mask. */
+static bool is_finite_first(an_rewriter *rw, an_uop n)
+{
+    const an_grad_memo *memo = rw->user;
+    const an_graph *g = rw->graph;
+    bool taken = true;
+    if (an_uop_op(g, n) != AN_OP_WHERE) return false;
+    an_uop c = an_uop_src(g, n, 0);
+    for (;; c = an_uop_src(g, c, 0)) {
+        const bool flips = an_uop_op(g, c) == AN_OP_XOR && an_uop_is_int(g, an_uop_src(g, c, 1), 1);
+        if (flips) taken = !taken;
+        if (flips) continue;
+        const bool moves = an_uop_op(g, c) == AN_OP_EXPAND || an_uop_op(g, c) == AN_OP_RESHAPE;
+        if (!moves) break;
+        const an_shape to = an_uop_shape(g, c), from = an_uop_shape(g, an_uop_src(g, c, 0));
+        if (to.rank == 0 || from.rank == 0 || !an_uop_eq(to.dims[to.rank - 1], from.dims[from.rank - 1])) return false;
+    }
+    if (an_uop_op(g, c) != AN_OP_CMPLT || an_dtype_kind_of(an_uop_dtype(g, an_uop_src(g, c, 0))) == AN_KIND_FLOAT) return false;
+    const an_interval a = at_first(rw, an_uop_src(g, c, 0)), b = at_first(rw, an_uop_src(g, c, 1));
+    if (taken ? a.hi >= b.lo : a.lo < b.hi) return false;
+    return (an_idmap_get(&memo->facts, an_uop_src(g, n, 1).id) & WILD) == 0;
+}
+
+/* What is known of x less the greatest x: that it is no NaN where x is, in each row, finite somewhere and +inf nowhere. */
+static uint32_t of_difference(an_rewriter *rw, an_uop n, const uint32_t *f)
+{
+    const an_graph *g = rw->graph;
+    uint32_t at = 0;
+    const uint32_t axes = below_greatest(g, n, &at);
+    if (!axes) return 0;
+    const an_uop x = an_uop_src(g, n, at);
+    const bool last = axes == 1u << (an_uop_shape(g, x).rank - 1);
+    return NEGATIVE | (f[at] & LOW && last && is_finite_first(rw, x) ? LOW : 0u);
+}
+
+/* Of a product with a constant above 0. */
+static uint32_t low_of_product(const an_graph *g, an_uop n, const uint32_t *f)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const an_uop by = an_uop_src(g, n, 1 - i);
+        if (f[i] & LOW && an_uop_is_const(g, by) && an_uop_const_value(g, by).f > 0 && isfinite(an_uop_const_value(g, by).f)) return LOW;
+    }
+    return 0;
+}
+
+/* What is known of n from what is known of its sources. */
+static uint32_t facts_of(an_rewriter *rw, an_uop n, const uint32_t *f)
+{
+    const an_graph *g = rw->graph;
     const an_op op = an_uop_op(g, n);
     const uint32_t wild = op == AN_OP_WHERE ? (f[1] | f[2]) & WILD : (f[0] | f[1] | f[2]) & WILD;
     if (op == AN_OP_CONST) return of_const(an_uop_const_value(g, n).f);
@@ -112,21 +175,24 @@ static uint32_t facts_of(const an_graph *g, an_uop n, const uint32_t *f)
         return narrows ? f[0] & ~(uint32_t)AWAY : f[0];
     }
     case AN_OP_SQRT: return (f[0] & NATURAL ? wild : WILD) | NATURAL | (f[0] & NATURAL ? f[0] & AWAY : 0u);
-    case AN_OP_EXP2: return (f[0] & NEGATIVE ? wild : WILD) | NATURAL;
+    case AN_OP_EXP2: return (!(f[0] & NEGATIVE) ? WILD : f[0] & LOW ? 0u : wild) | NATURAL;
     case AN_OP_LOG2: return (f[0] & NATURAL) && (f[0] & AWAY) ? wild : WILD;
     case AN_OP_DIV: return (f[1] & AWAY ? wild : WILD) | sign_of_product(f[0], f[1]);
     case AN_OP_MUL:
         if (an_uop_eq(an_uop_src(g, n, 0), an_uop_src(g, n, 1))) return wild | NATURAL | (f[0] & AWAY);
-        return wild | sign_of_product(f[0], f[1]) | (f[0] & f[1] & AWAY);
+        return wild | sign_of_product(f[0], f[1]) | (f[0] & f[1] & AWAY) | low_of_product(g, n, f);
     case AN_OP_ADD: {
         const uint32_t same = f[0] & f[1] & SIGNS;
-        return wild | same | (same ? (f[0] | f[1]) & AWAY : 0u) | (below_greatest(g, n) ? NEGATIVE : 0u);
+        return wild | same | (same ? (f[0] | f[1]) & AWAY : 0u) | of_difference(rw, n, f);
     }
     case AN_OP_MAX: {
         const uint32_t a = f[0] & NATURAL ? f[0] : 0u, b = f[1] & NATURAL ? f[1] : 0u;
         return wild | ((a | b) & (NATURAL | AWAY)) | (f[0] & f[1] & NEGATIVE);
     }
-    case AN_OP_WHERE: return wild | (f[1] & f[2] & (SIGNS | AWAY)) | sign_of_choice(g, n);
+    case AN_OP_WHERE: {
+        const bool low = wild && (f[1] & (WILD | LOW)) != WILD && (f[2] & (WILD | LOW)) != WILD;
+        return wild | (f[1] & f[2] & (SIGNS | AWAY)) | sign_of_choice(g, n) | (low ? LOW : 0u);
+    }
     case AN_OP_REDUCE_AXIS:
         if (an_reduce_op(an_uop_arg(g, n)) == AN_OP_MUL) return wild;
         if (an_reduce_op(an_uop_arg(g, n)) != AN_OP_ADD) return f[0];
@@ -160,7 +226,7 @@ static uint32_t facts(an_rewriter *rw, an_uop root, bool *ok)
             *ok = an_vec_push(ctx, &memo->stack, src);
         }
         if (waiting) continue;
-        const uint32_t known = an_grad_is_float(g, u) ? facts_of(g, u, f) : 0u;
+        const uint32_t known = an_grad_is_float(g, u) ? facts_of(rw, u, f) : 0u;
         *ok = *ok && an_idmap_set(&memo->facts, ctx, u.id, KNOWN | known);
         memo->stack.len--;
     }

@@ -303,6 +303,21 @@ static an_tensor *attended(an_tensor *x)
 {
     return an_matmul(an_softmax(an_matmul(normed(x), an_transpose(x, 0, 1)), -1), x);
 }
+static an_tensor *attended_from(an_tensor *x, int64_t first)
+{
+    an_graph *g = an_tensor_graph(x);
+    an_tensor *keys = an_arange(g, AN_I32, 0, 8, 1), *queries = an_unsqueeze(an_arange(g, AN_I32, (double)first, (double)(first + 8), 1), -1);
+    an_tensor *scores = an_matmul(normed(x), an_transpose(x, 0, 1));
+    return an_matmul(an_softmax(an_where(an_ge(queries, keys), scores, an_full_like(scores, (double)-INFINITY)), -1), x);
+}
+static an_tensor *attended_causally(an_tensor *x)
+{
+    return an_gelu(attended_from(x, 0));
+}
+static an_tensor *attended_by_some(an_tensor *x) /* the first query sees no key */
+{
+    return attended_from(x, -1);
+}
 static an_tensor *root_mean_square(an_tensor *x)
 {
     return an_silu(an_rms_norm(x, 1, NULL, 1e-6));
@@ -337,6 +352,7 @@ static void masks_are_where_a_derivative_may_be_infinite(an_test *t)
         bool is_masked;
     } cases[] = {
         {"layer norm", normed, false},          {"gelu of a layer norm", normed_gelu, false}, {"attention", attended, false},
+        {"gelu of causal attention", attended_causally, false}, {"attention with a row that sees nothing", attended_by_some, true},
         {"silu of an rms norm", root_mean_square, false}, {"log(1 + x*x)", log_of_square, false},
         {"sqrt(x*x)", bare_root, true},         {"sqrt(1 + x)", shifted_root, true},          {"x*exp(x)", plain_exponential, true},
         {"softmax with -inf", masked_softmax, true},
