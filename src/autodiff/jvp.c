@@ -32,6 +32,15 @@ static bool collect(sweep *s, an_uop u, bool *any)
     return true;
 }
 
+/* What two sources add: of a choice, where(c, x, 0) + where(c, 0, y) is where(c, x, y). */
+static an_uop add_parts(an_graph *g, an_uop a, an_uop b)
+{
+    const bool choice = an_uop_op(g, a) == AN_OP_WHERE && an_uop_op(g, b) == AN_OP_WHERE && an_uop_eq(an_uop_src(g, a, 0), an_uop_src(g, b, 0));
+    if (choice && an_uop_is_number(g, an_uop_src(g, a, 2), 0.0) && an_uop_is_number(g, an_uop_src(g, b, 1), 0.0))
+        return an_select(g, an_uop_src(g, a, 0), an_uop_src(g, a, 1), an_uop_src(g, b, 2));
+    return an_binary(g, AN_OP_ADD, a, b);
+}
+
 /* The tangent of u from those of its sources. */
 static an_status visit(sweep *s, an_uop u)
 {
@@ -53,7 +62,7 @@ static an_status visit(sweep *s, an_uop u)
     for (uint32_t k = 0; k < an_uop_nsrc(g, u) && ok; k++) {
         if (an_uop_is_none(s->parts.data[k])) continue;
         const an_uop part = an_grad_fit(g, s->parts.data[k], u);
-        sum = an_uop_is_none(sum) ? part : an_binary(g, AN_OP_ADD, sum, part);
+        sum = an_uop_is_none(sum) ? part : add_parts(g, sum, part);
         ok = !an_uop_is_none(sum);
     }
     an_graph_set_rule(g, outer);

@@ -49,6 +49,19 @@ static void zero_tangents_make_no_nodes(an_test *t)
     CHECK(t, an_uop_op(g, out) != AN_OP_ADD);
 }
 
+/* Of a choice it is the tangent of what is chosen, not a sum with zeros. */
+static void the_tangent_of_a_choice_is_a_choice(an_test *t)
+{
+    an_graph *g = an_test_graph(t);
+    const an_uop x = buffer(g, AN_F32, 3), c = buffer(g, AN_BOOL, 3), d = buffer(g, AN_F32, 3);
+    const an_uop y = an_select(g, c, x, an_binary(g, AN_OP_MUL, x, an_const_like(g, x, 2.0)));
+    an_uop out = AN_UOP_NONE;
+    CHECK_OK(t, jvp1(g, y, x, d, &out));
+    CHECK_SAME(t, out, an_select(g, c, d, an_binary(g, AN_OP_MUL, d, an_const_like(g, x, 2.0))));
+    CHECK_OK(t, jvp1(g, an_select(g, c, x, an_const_like(g, x, 2.0)), x, d, &out));
+    CHECK_SAME(t, out, an_select(g, c, d, an_const_like(g, x, 0.0)));
+}
+
 static void an_input_has_the_tangent_given_and_hides_what_is_below(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -313,7 +326,7 @@ static void tangents_of_a_symbolic_axis_follow_what_is_bound(an_test *t)
     an_plan_destroy(plan);
 }
 
-AN_TEST_MAIN(AN_CASE(zero_tangents_make_no_nodes),
+AN_TEST_MAIN(AN_CASE(zero_tangents_make_no_nodes), AN_CASE(the_tangent_of_a_choice_is_a_choice),
              AN_CASE(an_input_has_the_tangent_given_and_hides_what_is_below),
              AN_CASE(tangent_nodes_have_their_phase_and_their_rule),
              AN_CASE(a_chain_a_hundred_thousand_deep_has_a_tangent),
