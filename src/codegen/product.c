@@ -36,6 +36,7 @@ typedef struct product {
     size_t i, j;
     bool direct;         /* every load that varies with j walks it with stride 1 */
     int64_t n;           /* such reductions, which run in one loop: their tiles share the registers */
+    int64_t terms;       /* loads that vary with j: of a sum of products each has vectors in registers */
     bool exact;          /* tiles have to divide the ranges */
     bool strided;        /* some load that varies with i walks nothing summed over with stride 1 */
     int64_t held;        /* rows side by side whose lines the nearest cache holds, if they are some power of two apart */
@@ -121,6 +122,7 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
     bool rows = false;
     size_t widest = an_dtype_nbytes(an_uop_dtype(t->g, p->reduce));
     p->direct = true;
+    p->terms = 0;
     p->strided = false;
     p->held = INT64_MAX;
     p->columns = (an_rangeset){0};
@@ -138,6 +140,7 @@ static bool operands(const an_tuner *t, product *p, const walks *w)
             if (held < p->held) p->held = held;
         }
         if (!with_j) continue;
+        p->terms++;
         if (nbytes > widest) widest = nbytes;
         if (nbytes > p->nbytes) p->nbytes = nbytes;
         an_rangeset_join(&p->columns, &t->d.deps[n]);
@@ -240,7 +243,7 @@ static tile choose_tile(const an_tuner *t, const product *p, bool turned)
             const tile c = {mr, nv};
             if (turned ? mr < 4 || (mr & (mr - 1)) : mr > p->held) continue;
             if (p->exact && (m % mr || n % (nv * p->lanes))) continue;
-            if ((mr * nv + nv) * p->n + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
+            if ((mr * nv + nv * p->terms) * p->n + 1 > registers || an_tune_nodes(t, p->i, (double)mr, p->j, (double)nv) > AN_TUNE_NODES_MAX) continue;
             const double cost = cost_of(p, m, n, c);
             if (cost >= least * 0.999) continue;
             least = cost;
