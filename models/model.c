@@ -54,7 +54,7 @@ bool model_defaults(const model *m, const char *preset, model_options *out)
     if (!p) return false;
     *out = (model_options){.optimizer = p->optimizer ? p->optimizer : "adam",
                            .schedule = p->schedule ? p->schedule : "constant",
-                           .precision = "f32",
+                           .precision = p->precision ? p->precision : "f32",
                            .eval_batch = 1};
     memcpy(out->values, p->values, sizeof out->values);
     return true;

@@ -35,7 +35,7 @@ typedef struct model_value {
 /* A set of defaults; the first one of a model is taken where none is asked for. */
 typedef struct model_preset {
     const char *name;                 /* "cpu", "gpu" */
-    const char *optimizer, *schedule; /* NULL: "adam", "constant" */
+    const char *optimizer, *schedule, *precision; /* NULL: "adam", "constant", "f32" */
     double values[MODEL_VALUES_MAX];
 } model_preset;
 
@@ -44,7 +44,7 @@ typedef struct model_options {
     double values[MODEL_VALUES_MAX];
     const char *optimizer; /* "adam", "adamw", "sgd" */
     const char *schedule;  /* "constant", "cosine", "linear", "one-cycle" */
-    const char *precision; /* "f32", "bf16", "f16" */
+    const char *precision; /* "f32", "bf16", "f16"; "auto" is f32 until it is known where it runs */
     uint64_t seed;
     int64_t eval_batch;
     int64_t vocab; /* MODEL_TEXT: how many tokens there are */

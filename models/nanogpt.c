@@ -14,12 +14,13 @@ static const model_value values[] = {
     {"dropout", "P", "probability", 0, 0.99, false},
 };
 
+/* Sizes and steps are nanoGPT's; its learning rate of 1e-3 is low for so few steps of so small a model: 1.90 after 2000, this one 1.77. */
 static const model_preset presets[] = {
     {.name = "cpu", .optimizer = "adamw", .schedule = "cosine",
-     .values = {[MODEL_BATCH] = 12, [MODEL_STEPS] = 2000, [MODEL_LR] = 1e-3, [MODEL_LR_MIN] = 1e-4, [MODEL_WARMUP] = 100,
+     .values = {[MODEL_BATCH] = 12, [MODEL_STEPS] = 2000, [MODEL_LR] = 3e-3, [MODEL_LR_MIN] = 1e-4, [MODEL_WARMUP] = 100,
                 [MODEL_BETA2] = 0.99, [MODEL_WEIGHT_DECAY] = 0.1, [MODEL_CLIP] = 1,
                 [CONTEXT] = 64, [LAYERS] = 4, [HEADS] = 4, [DIM] = 128}},
-    {.name = "gpu", .optimizer = "adamw", .schedule = "cosine",
+    {.name = "gpu", .optimizer = "adamw", .schedule = "cosine", .precision = "auto",
      .values = {[MODEL_BATCH] = 64, [MODEL_STEPS] = 5000, [MODEL_LR] = 1e-3, [MODEL_LR_MIN] = 1e-4, [MODEL_WARMUP] = 100,
                 [MODEL_BETA2] = 0.99, [MODEL_WEIGHT_DECAY] = 0.1, [MODEL_CLIP] = 1,
                 [CONTEXT] = 256, [LAYERS] = 6, [HEADS] = 6, [DIM] = 384, [DROPOUT] = 0.2}},
@@ -119,7 +120,8 @@ const model model_nanogpt = {
     .title = "a GPT of characters: learned positions, LayerNorm, GELU",
     .about = "Token and position embeddings; blocks of LayerNorm, causal attention, LayerNorm and an MLP four times as wide with\n"
              "GELU, each added to its input; LayerNorm; the output is the embedding transposed. No biases.\n"
-             "804,096 parameters at the defaults (65 characters). Next-token cross-entropy; a sample is printed at the end.\n",
+             "804,096 parameters at the defaults (65 characters). Next-token cross-entropy; a sample is printed at the end.\n"
+             "--preset=gpu multiplies in f16 where a GPU has matrix units, as nanoGPT does; --precision=f32 does not.\n",
     .data = MODEL_TEXT,
     .dataset = "tinyshakespeare",
     .values = values,

@@ -77,6 +77,7 @@ static int begin(cli_session *s, const cli_model_args *a, const cli_data *data, 
     const an_device *opened = an_graph_device(s->graph);
     if (!opened) return cli_fail_ctx(e, s->ctx);
     s->device = an_device_name(opened);
+    if (strcmp(s->options.precision, "auto") == 0) s->options.precision = an_device_has_matrix(opened) ? "f16" : "f32";
     return 0;
 }
 

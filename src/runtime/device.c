@@ -37,6 +37,11 @@ static const an_device_base *base_of(const an_device *dev)
     return (const an_device_base *)dev; /* the first member of every backend's device */
 }
 
+bool an_device_has_matrix(const an_device *dev)
+{
+    return base_of(dev)->gpu_has_matrix;
+}
+
 const char *an_device_name(const an_device *dev)
 {
     return base_of(dev)->backend->name;
