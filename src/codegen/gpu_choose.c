@@ -27,7 +27,7 @@ static const struct shape {
 };
 
 /* Of products for matrix units: the tile, what a subgroup has of it, and TF/s likewise. */
-enum { FRAGMENT_ROWS = 16, FRAGMENT_COLUMNS = 8, SUBGROUP = 32, MATRIX_STEP = 64 };
+enum { FRAGMENT_ROWS = 16, FRAGMENT_COLUMNS = 8, SUBGROUP = 32, MATRIX_STEP = 64, PADDING = 8 /* of a tile's rows: gpu.c */ };
 static const struct matrix_shape {
     int64_t m, n, own_m, own_n;
     double rate;
@@ -533,13 +533,20 @@ static bool all_wide(const chooser *c, const factors *p)
     return all;
 }
 
+/* Workgroup memory for tiles: the rest is for handing sums over, one of each subgroup at a time at least. */
+static int64_t tiles_nbytes(const chooser *c, const struct matrix_shape *s)
+{
+    return (int64_t)c->opts->gpu.local_nbytes - s->m * s->n / (s->own_m * s->own_n) * FRAGMENT_ROWS * FRAGMENT_COLUMNS * (int64_t)sizeof(float);
+}
+
 /* How many elements of k are staged at a time: the sum must go on outside of them. Of what is not copied by vectors, as much as threads hold
  * in registers while they compute. */
 static int64_t matrix_step(const chooser *c, const factors *p, const struct matrix_shape *s)
 {
-    const int64_t nk = bound_at(c, p->k), tile = 2 * (s->m + s->n + 16), sums = s->m * s->n / (s->own_m * s->own_n) * FRAGMENT_ROWS * FRAGMENT_COLUMNS * 4;
+    const int64_t nk = bound_at(c, p->k);
     for (int64_t step = all_wide(c, p) ? MATRIX_STEP : MATRIX_STEP / 2; step >= K_STEP; step /= 2) {
-        if (step * tile + sums > (int64_t)c->opts->gpu.local_nbytes) continue;
+        const int64_t across = step * (s->m + s->n + 2 * PADDING), along = (s->m + s->n) * (step + PADDING); /* as memory runs */
+        if (2 * (across > along ? across : along) > tiles_nbytes(c, s)) continue;
         if (nk % step == 0 ? nk > step || !p->only : p->only && nk > 2 * step) return step;
     }
     return 0;
@@ -567,6 +574,7 @@ static bool deal_side(const side *s, const int64_t want[DEALT_TO], bool whole, d
             left /= part;
             if (rest[k] > 1) break; /* the next loop goes on with it */
         }
+        if (rest[DEALT_TO - 1] > 1 && rest[DEALT_TO - 1] < want[DEALT_TO - 1]) return false; /* a vector of two loops is none */
         if (left != 1 || (whole && s->n[i] % out[i].take)) return false;
     }
     return rest[0] * rest[1] * rest[2] * rest[3] == 1;
@@ -685,7 +693,7 @@ static an_status matrix_product(chooser *c, factors *p, bool whole, bool *done)
     if (!st && ok && nk > step) st = apply(c, AN_OPT_CUT, id_k, step, &inner, &ok);
     if (!st && ok) st = apply(c, AN_OPT_UNROLL, inner, step, &written, &ok);
     if (!st && ok) st = join_outer(c);
-    if (!st && ok) st = apply(c, AN_OPT_MATRIX, written, c->opts->gpu.local_nbytes, NULL, &ok);
+    if (!st && ok) st = apply(c, AN_OPT_MATRIX, written, tiles_nbytes(c, s), NULL, &ok);
     if (st) return st;
     *done = ok;
     if (ok) {

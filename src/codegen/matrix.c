@@ -7,7 +7,7 @@
  * is handed over through workgroup memory at its end (backend/webgpu/wgsl/matrix.c). */
 #include "codegen/gpu.h"
 
-enum { DEPTH = 16, STEP_MAX = 1 << 20 };
+enum { ROWS = 16, COLUMNS = 8, DEPTH = 16, LANES = 4, STEP_MAX = 1 << 20 };
 
 typedef struct side {
     an_uop ptr, index; /* of the load from the tile */
@@ -69,7 +69,8 @@ static bool find_lanes(plan *p)
         }
         if (kind_at(&p->d, r) == AN_RANGE_VECTOR && an_rangeset_has(an_dag_deps(&p->d, p->reduce), r)) p->lanes = r;
     }
-    return p->row < AN_RANGES_MAX && p->lanes < AN_RANGES_MAX;
+    return p->row < AN_RANGES_MAX && p->lanes < AN_RANGES_MAX && an_range_bound(p->d.g, p->d.ranges.data[p->row]) == ROWS &&
+           an_range_bound(p->d.g, p->d.ranges.data[p->column]) == COLUMNS / LANES && an_range_bound(p->d.g, p->d.ranges.data[p->lanes]) == LANES;
 }
 
 /* What the index of a side grows by with range r. */
@@ -125,9 +126,7 @@ static an_uop fragment(const plan *p, const side *s, an_uop kq, bool left)
     for (int i = 0; i < 3; i++) subs[i] = (an_range_sub){p->d.ranges.data[inner[i]], i < 2 ? zero : at, {AN_UOP_NONE, AN_UOP_NONE}, 0};
     if (an_replace_ranges(g, &src[1], 1, left ? subs + 1 : subs, left ? 2 : 3)) return AN_UOP_NONE;
     const uint32_t along = (uint32_t)s->along, along_k = (uint32_t)s->along_k;
-    const uint32_t rows = (uint32_t)an_range_bound(g, p->d.ranges.data[p->row]);
-    const uint32_t columns = (uint32_t)(an_range_bound(g, p->d.ranges.data[p->column]) * an_range_bound(g, p->d.ranges.data[p->lanes]));
-    const an_fragment f = left ? (an_fragment){rows, DEPTH, along, along_k} : (an_fragment){DEPTH, columns, along_k, along};
+    const an_fragment f = left ? (an_fragment){ROWS, DEPTH, along, along_k} : (an_fragment){DEPTH, COLUMNS, along_k, along};
     return an_uop_new_full(g, AN_OP_FRAGMENT, AN_F16, 1, src, 2, an_fragment_arg(f), 0);
 }
 

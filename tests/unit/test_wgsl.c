@@ -359,6 +359,30 @@ static void check_golden(an_test *t, an_graph *g, const char *name, kernel k)
     check_golden_with(t, g, name, k, gpu_opts(true), an_wgsl_caps_default());
 }
 
+/* A half that is compared is held as f32, and so is what a choice makes of it; one that is only chosen stays an f16. */
+static void a_chosen_half_is_held_as_what_it_chooses_is(an_test *t)
+{
+    an_wgsl_caps caps = an_wgsl_caps_default();
+    caps.has_f16 = caps.exact_f16 = true;
+    for (int compared = 0; compared < 2; compared++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        const an_uop i = loop(g, 64, 1), x = load(g, an_param(g, AN_F16, 1), i), mask = load(g, an_param(g, AN_F16, 2), i);
+        const an_uop c = an_binary(g, AN_OP_CMPLT, an_const(g, AN_F16, (an_scalar){.f = 0}), compared ? x : mask);
+        const an_uop store = an_store(g, an_param(g, AN_F16, 0), i, an_select(g, c, x, an_const(g, AN_F16, (an_scalar){.f = 0})), AN_UOP_NONE);
+        kernel k = {.sink = an_sink(g, &store, 1), .nparams = 3, .is_out = {true}, .var = AN_UOP_NONE};
+        for (int p = 0; p < 3; p++) k.dtype[p] = AN_F16;
+        an_uop_vec list = {0};
+        an_wgsl w = {0};
+        const an_kernel d = kernel_of(t, g, &k, gpu_opts(true), &list);
+        CHECK_OK(t, an_wgsl_render(t->ctx, &d, &caps, &w));
+        CHECK_EQ(t, strstr(w.text, "select(f16()") == NULL, compared);
+        an_wgsl_fini(&w);
+        an_vec_fini(t->ctx, &list);
+        an_graph_destroy(g);
+    }
+}
+
 static void shaders_are_as_they_were(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -449,5 +473,5 @@ AN_TEST_MAIN(AN_CASE(products_in_tiles_agree_with_their_plain_form), AN_CASE(til
              AN_CASE(rows_and_elements_agree_with_their_plain_form), AN_CASE(convolutions_are_products_in_tiles), AN_CASE(tiles_hold_what_is_computed),
              AN_CASE(lanes_leave_threads_their_work),
              AN_CASE(products_in_place_have_tiles_that_do_not_overlap), AN_CASE(short_ranges_are_joined),
-             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(shaders_are_as_they_were), AN_CASE(lanes_of_fma_by_hand_are_a_loop), AN_CASE(what_a_device_cannot_do_is_said),
+             AN_CASE(random_kernels_agree_with_their_plain_form), AN_CASE(a_chosen_half_is_held_as_what_it_chooses_is), AN_CASE(shaders_are_as_they_were), AN_CASE(lanes_of_fma_by_hand_are_a_loop), AN_CASE(what_a_device_cannot_do_is_said),
              AN_CASE(a_loop_around_workgroups_leaves_them_theirs), AN_CASE(dispatches_stay_within_each_dimension))

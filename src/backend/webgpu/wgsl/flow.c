@@ -622,6 +622,7 @@ static bool computes(const wgsl_emit *e, const wgsl_dealt *b, an_uop u, const wg
 {
     const an_op op = an_uop_op(e->g, u);
     const uint32_t n = an_uop_nsrc(e->g, u);
+    if (e->raw[wgsl_place(e, u)] != e->raw[wgsl_place(e, v)]) return false;
     if (op != an_uop_op(e->g, v) || an_uop_dtype(e->g, u) != an_uop_dtype(e->g, v) || an_uop_lanes(e->g, u) != an_uop_lanes(e->g, v) ||
         an_uop_arg(e->g, u) != an_uop_arg(e->g, v) || n != an_uop_nsrc(e->g, v))
         return false;

@@ -167,7 +167,7 @@ an_status wgsl_emit_matrix(wgsl_emit *e, an_uop u)
     switch (an_uop_op(e->g, u)) {
     case AN_OP_FRAGMENT: emit_fragment(e, u); break;
     case AN_OP_ADD: emit_sum(e, u); break;
-    case AN_OP_ACC: wgsl_line(e, "var v%u: subgroup_matrix_result<f32, %u, %u>;", wgsl_place(e, u), COLUMNS, ROWS); break;
+    case AN_OP_ACC: wgsl_line(e, "var v%u = subgroup_matrix_result<f32, %u, %u>();", wgsl_place(e, u), COLUMNS, ROWS); break;
     case AN_OP_ACC_SET:
         name_of(e, an_uop_src(e->g, u, 0), a);
         name_of(e, an_uop_src(e->g, u, 1), b);

@@ -5,6 +5,7 @@
  * clears its bits and then sets them: nobody else touches these, so the result is the same whatever the order. */
 #include "backend/webgpu/wgsl/emit.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { EXPR_MAX = 512, LOCALS_MAX = 16 };
@@ -104,7 +105,9 @@ static bool can_be_raw(const wgsl_emit *e, an_uop u)
     if (op != AN_OP_WHERE || !e->raw[wgsl_place(e, an_uop_src(e->g, u, 1))]) return false;
     an_uop other = an_uop_src(e->g, u, 2);
     if (an_uop_op(e->g, other) == AN_OP_BROADCAST) other = an_uop_src(e->g, other, 0);
-    return an_uop_op(e->g, other) == AN_OP_CONST && an_uop_const_value(e->g, other).f == 0;
+    if (an_uop_op(e->g, other) != AN_OP_CONST) return false;
+    const double v = an_uop_const_value(e->g, other).f;
+    return v == 0 && !signbit(v);
 }
 
 /* Does u take its source s as an f16? A store to an array of these does. */
@@ -118,7 +121,7 @@ static bool takes_raw(wgsl_emit *e, an_uop u, uint32_t s)
     return access == WGSL_HALF || access == WGSL_HALF4;
 }
 
-/* What is raw: what can be and is taken so by all its users, last ones first. */
+/* What is raw: what can be and is taken so by all its users, last ones first; of a WHERE what it chooses must be, too. */
 static void find_raw(wgsl_emit *e)
 {
     for (size_t i = 0; i < e->kernel->nlinear; i++) e->raw[i] = can_be_raw(e, e->kernel->linear[i]);
@@ -129,6 +132,10 @@ static void find_raw(wgsl_emit *e)
             const an_uop x = an_uop_src(e->g, u, s);
             if (an_uop_dtype(e->g, x) == AN_F16 && an_uop_op(e->g, x) != AN_OP_END && !takes_raw(e, u, s)) e->raw[wgsl_place(e, x)] = false;
         }
+    }
+    for (size_t i = 0; i < e->kernel->nlinear; i++) {
+        const an_uop u = e->kernel->linear[i];
+        if (an_uop_op(e->g, u) == AN_OP_WHERE && e->raw[i]) e->raw[i] = e->raw[wgsl_place(e, an_uop_src(e->g, u, 1))];
     }
 }
 
