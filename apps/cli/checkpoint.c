@@ -241,6 +241,9 @@ int cli_checkpoint_resume(cli_trainer *t, const char *path, cli_error *e)
     }
     if (put_all(&w, t->session, true, e)) goto done;
     t->step = (uint64_t)strtod(step, NULL);
+    if (t->step >= t->steps)
+        cli_fail(e, AN_ERR_ARG, "%s: that run is at its end, step %llu of %llu; one whose schedule is constant goes on with more --steps", path,
+                 (unsigned long long)t->step, (unsigned long long)t->steps);
 done:
     free(f.alphabet);
     cli_weights_close(&w);

@@ -48,6 +48,7 @@ refuse 6 "is no sound safetensors file" --steps 4000 --resume "$dir/half"
 refuse 1 "another seed" --steps 4000 --seed 1 --resume "$dir/at400"
 refuse 1 "another layers" --steps 4000 --layers 2 --resume "$dir/at400"
 refuse 1 "another steps" --steps 3900 --resume "$dir/at400"
+refuse 1 "is at its end, step 4000 of 4000" --steps 4000 --resume "$dir/whole"
 refuse 5 "cannot" --steps 4000 --resume "$dir/none"
 
 # Generation from it: the same seed, the same text.
