@@ -219,7 +219,7 @@ static void lanes_come_apart_and_together(an_test *t)
 static void check_kernel(an_test *t, const char *name, kernel k, int64_t steps)
 {
     static const an_codegen_opts of_cpu[] = {{.no_opt = true}, {.vector_nbytes = 16}, {.vector_nbytes = 32}, {.vector_nbytes = 64}};
-    static const an_codegen_opts of_gpu[] = {{.no_opt = true, .gpu = {256, 16384, 16, true}}, {.vector_nbytes = 16, .gpu = {256, 16384, 16, true}}};
+    static const an_codegen_opts of_gpu[] = {{.no_opt = true, .gpu = {256, 16384, 16, true, false}}, {.vector_nbytes = 16, .gpu = {256, 16384, 16, true, false}}};
     const bool gpu = for_gpu();
     for (size_t w = 0; w < (gpu ? sizeof of_gpu / sizeof *of_gpu : sizeof of_cpu / sizeof *of_cpu); w++) {
         an_uop_vec linear = {0};

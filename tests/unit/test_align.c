@@ -198,7 +198,7 @@ static void check_same(an_test *t, an_graph *g, const char *what, const input *i
     const size_t copies = values(t, g, &eager, (an_codegen_opts){.no_opt = true}, in, nin, out, got);
     if (copies != ncopies) an_test_fail(__FILE__, __LINE__, "%s: %zu copies, not %zu", what, copies, ncopies);
     if (memcmp(got, want, n * sizeof *got) != 0) an_test_fail(__FILE__, __LINE__, "%s: values differ", what);
-    (void)values(t, g, &eager, (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 32768, 16, true}}, in, nin, out, got);
+    (void)values(t, g, &eager, (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 32768, 16, true, false}}, in, nin, out, got);
     for (size_t i = 0; i < n; i++)
         if (!(fabsf(got[i] - want[i]) <= 1e-4f * fmaxf(1, fabsf(want[i]))) && !(isnan(got[i]) && isnan(want[i])) && got[i] != want[i])
             an_test_fail(__FILE__, __LINE__, "%s, in tiles: element %zu is %.9g, not %.9g", what, i, (double)got[i], (double)want[i]);

@@ -228,7 +228,7 @@ static void a_product_in_place_has_tiles(an_test *t)
  * the block that shares those elements may have added to them since. */
 static void blocks_that_share_elements_store_them_once(an_test *t)
 {
-    const an_codegen_opts opts = {.vector_nbytes = 16, .gpu = {1024, 49152, 128, false}};
+    const an_codegen_opts opts = {.vector_nbytes = 16, .gpu = {1024, 49152, 128, false, false}};
     an_graph *g = an_test_graph(t);
     enum { COLUMNS = 103, ROWS = 64 };
     kernel k = {0};
@@ -386,7 +386,7 @@ static void the_same_on_gpus(an_test *t)
                          kernel_softmax(g, 6, 512), kernel_layernorm(g, 7, 300), kernel_reduce(g, AN_OP_ADD, AN_F32, 512, 100, true),
                          kernel_update(g, 8192)};
     for (size_t i = 0; i < sizeof ks / sizeof *ks; i++)
-        for (int small = 0; small < 2; small++) check_list(t, g, &ks[i], (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 32768, 16, small == 1}});
+        for (int small = 0; small < 2; small++) check_list(t, g, &ks[i], (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 32768, 16, small == 1, false}});
 }
 
 /* Every opt that is listed as legal applies, and gives the values of the plain kernel. */

@@ -612,7 +612,7 @@ static bool search_product(an_test *t, int at, an_search_result *r)
         nbytes[i] = (size_t)k.nelem[i] * an_dtype_nbytes(k.dtype[i]);
     }
     const an_search_desc desc = {.backend = &an_backend_webgpu,
-                                 .opts = {.vector_nbytes = 16, .gpu = {d->base.gpu_threads, d->base.gpu_local_nbytes, d->base.gpu_units, d->base.gpu_small_code}},
+                                 .opts = {.vector_nbytes = 16, .gpu = {d->base.gpu_threads, d->base.gpu_local_nbytes, d->base.gpu_units, d->base.gpu_small_code, d->base.gpu_has_matrix}},
                                  .width = 1,
                                  .depth = 0,
                                  .seconds = 300,

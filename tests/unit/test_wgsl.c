@@ -8,7 +8,7 @@
 
 static an_codegen_opts gpu_opts(bool small_code)
 {
-    return (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 32768, 1, small_code}};
+    return (an_codegen_opts){.vector_nbytes = 16, .gpu = {256, 32768, 1, small_code, false}};
 }
 
 /* How many ranges of a kind the kernel's list has. */
@@ -59,7 +59,7 @@ static void products_in_tiles_agree_with_their_plain_form(an_test *t)
 /* Threads of a workgroup of a product on a large GPU. */
 static int64_t threads_of(an_test *t, an_graph *g, const kernel *k)
 {
-    const an_codegen_opts opts = {.vector_nbytes = 16, .gpu = {1024, 49152, 128, false}};
+    const an_codegen_opts opts = {.vector_nbytes = 16, .gpu = {1024, 49152, 128, false, false}};
     an_uop_vec list = {0};
     int64_t n = 1, bound = 0;
     CHECK_OK(t, an_codegen(g, k->sink, &opts, NULL, &list));
@@ -88,7 +88,7 @@ static void kernels_in_place_stay_apart(an_test *t)
 {
     an_graph *g = an_test_graph(t);
     const kernel short_rows = kernel_normalize_in_place(g, 5, 17), long_rows = kernel_normalize_in_place(g, 5, 400), own = kernel_update(g, 60);
-    const an_codegen_opts no_opt = {.no_opt = true, .gpu = {256, 32768, 16, true}};
+    const an_codegen_opts no_opt = {.no_opt = true, .gpu = {256, 32768, 16, true, false}};
     CHECK_EQ(t, count_kind(t, g, &short_rows, gpu_opts(true), AN_RANGE_GLOBAL), 1);
     CHECK_EQ(t, count_kind(t, g, &short_rows, no_opt, AN_RANGE_GLOBAL), 1);
     CHECK_EQ(t, count_kind(t, g, &long_rows, gpu_opts(true), AN_RANGE_GLOBAL), 1);
