@@ -104,6 +104,21 @@ static inline kernel kernel_matmul(an_graph *g, an_dtype dtype, int64_t m, int64
     return one_store(g, k, out, at2(g, i, n, j), v);
 }
 
+/* out[b, o, y, x] = sum over c, i, j < 3 of weight[i, j, o, c] * picture[b, c, y + i, x + j], of f16: pictures of (h + 2) x (w + 2). */
+static inline kernel kernel_pictures(an_graph *g, int64_t batch, int64_t out_channels, int64_t channels, int64_t h, int64_t w)
+{
+    kernel k = {0};
+    const an_uop out = kernel_param(g, &k, AN_F16, batch * out_channels * h * w, true), weight = kernel_param(g, &k, AN_F16, 9 * out_channels * channels, false),
+                 picture = kernel_param(g, &k, AN_F16, batch * channels * (h + 2) * (w + 2), false);
+    const an_uop b = loop(g, batch, 0), o = loop(g, out_channels, 1), y = loop(g, h, 2), x = loop(g, w, 3);
+    const an_uop c = reduce_range(g, channels, 4), i = reduce_range(g, 3, 5), j = reduce_range(g, 3, 6);
+    const an_uop at_weight = at2(g, at2(g, at2(g, i, 3, j), out_channels, o), channels, c);
+    const an_uop at_picture = at2(g, at2(g, at2(g, b, channels, c), h + 2, an_idx_add(g, y, i)), w + 2, an_idx_add(g, x, j));
+    const an_uop src[4] = {mul(g, load(g, weight, at_weight), load(g, picture, at_picture)), c, i, j};
+    const an_uop sum = an_uop_new(g, AN_OP_REDUCE, AN_F16, src, 4, (uint64_t)AN_OP_ADD);
+    return one_store(g, k, out, at2(g, at2(g, at2(g, b, out_channels, o), h, y), w, x), sum);
+}
+
 /* out[i] = op over k of x[i, k], or of x[k, i] if columns. */
 static inline kernel kernel_reduce(an_graph *g, an_op op, an_dtype dtype, int64_t m, int64_t n, bool columns)
 {
