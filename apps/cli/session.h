@@ -62,7 +62,7 @@ extern const cli_extra cli_models;
         {"schedule", CLI_CHOICE, offsetof(s, m.schedule), "NAME", NULL, "how the learning rate goes", 0, 0,            \
          "constant cosine linear one-cycle"},                                                                          \
         {"precision", CLI_CHOICE, offsetof(s, m.precision), "NAME", NULL,                                              \
-         "of products, forward and backward; parameters stay f32. auto: f16 where a GPU has matrix units", 0, 0, "f32 bf16 f16 auto"},                              \
+         "of products, forward and backward; parameters stay f32. auto: f16 where a GPU has matrix units", 0, 0, "f32 bf16 f16 auto"}, \
         {"seed", CLI_WHOLE, offsetof(s, m.seed), "N", "0", "of parameters, order and draws: same seed, same numbers",  \
          0, 9007199254740992.0, NULL},                                                                                 \
         {"device", CLI_TEXT, offsetof(s, m.device), "NAME", NULL,                                                      \

@@ -330,14 +330,6 @@ static uint32_t main_load(const an_dag *d, size_t i, size_t k, const uint32_t *m
     return best;
 }
 
-/* A float as a wider one. */
-static bool widens(const an_graph *g, an_uop u)
-{
-    if (an_uop_op(g, u) != AN_OP_CAST || an_uop_dtype(g, u) != AN_F32) return false;
-    const an_dtype from = an_uop_dtype(g, an_uop_src(g, u, 0));
-    return an_dtype_kind_of(from) == AN_KIND_FLOAT && an_dtype_nbytes(from) < 4;
-}
-
 /* Values that vary with k, are the same for several threads, and are made of loads: the largest such ones go into tiles, so
  * that what is computed of an element is computed once. marks: 1 + the position of its main load. */
 static an_status mark_staged(const an_dag *d, size_t k, bool as_stored, uint32_t *marks)
@@ -351,7 +343,7 @@ static an_status mark_staged(const an_dag *d, size_t k, bool as_stored, uint32_t
         const an_uop u = d->order.data[i];
         const an_dtype dtype = an_uop_dtype(d->g, u);
         mains[i] = main_load(d, i, k, mains);
-        may[i] = mains[i] && mains[i] != NOT_PURE && an_rangeset_has(&d->deps[i], k) && is_shared(d, i) && !(as_stored && widens(d->g, u)) &&
+        may[i] = mains[i] && mains[i] != NOT_PURE && an_rangeset_has(&d->deps[i], k) && is_shared(d, i) && !(as_stored && an_uop_widens_half(d->g, u)) &&
                  (an_uop_op(d->g, u) == AN_OP_LOAD || (an_dtype_kind_of(dtype) == AN_KIND_FLOAT && an_dtype_nbytes(dtype) <= 4));
     }
     for (size_t i = 0; i < n && !st; i++)

@@ -81,6 +81,13 @@ bool an_uop_is_int(const an_graph *g, an_uop u, int64_t v)
     return an_uop_int(g, u, &x) && x == v;
 }
 
+bool an_uop_widens_half(const an_graph *g, an_uop u)
+{
+    if (an_uop_op(g, u) != AN_OP_CAST || an_uop_dtype(g, u) != AN_F32) return false;
+    const an_dtype from = an_uop_dtype(g, an_uop_src(g, u, 0));
+    return is_float(from) && an_dtype_nbytes(from) == 2;
+}
+
 bool an_uop_is_number(const an_graph *g, an_uop u, double v)
 {
     if (!an_uop_is_const(g, u)) return false;

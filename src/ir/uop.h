@@ -117,6 +117,7 @@ an_scalar an_uop_const_value(const an_graph *g, an_uop u);           /* u is a C
 bool an_uop_int(const an_graph *g, an_uop u, int64_t *out);          /* CONST of int, uint, index or bool */
 bool an_uop_is_int(const an_graph *g, an_uop u, int64_t v);          /* that CONST, of value v */
 bool an_uop_is_number(const an_graph *g, an_uop u, double v);        /* CONST of any dtype equal to v; -0.0 is not 0.0 */
+bool an_uop_widens_half(const an_graph *g, an_uop u);                /* f32 of a float of two bytes */
 const char *an_uop_name(const an_graph *g, an_uop u);                /* of a VAR */
 
 /* --- building ---------------------------------------------------------------------------------- */
@@ -199,7 +200,6 @@ static inline an_range_kind an_range_kind_of(uint64_t arg)
     return (an_range_kind)(arg >> 32);
 }
 an_uop an_param(an_graph *g, an_dtype dtype, uint32_t slot);
-/* Scratch of nelem elements, one for each iteration of the ranges; number tells those of a kernel apart. */
 /* The arg of a FRAGMENT: element [row, column] of rows x columns is at index + row * row_step + column * column_step. */
 typedef struct an_fragment {
     uint32_t rows, columns;         /* below 256 */
@@ -213,6 +213,7 @@ static inline an_fragment an_fragment_of(uint64_t arg)
 {
     return (an_fragment){(uint32_t)(arg >> 40 & 255), (uint32_t)(arg >> 48 & 255), (uint32_t)(arg & 0xfffff), (uint32_t)(arg >> 20 & 0xfffff)};
 }
+/* Scratch of nelem elements, one for each iteration of the ranges; number tells those of a kernel apart. */
 an_uop an_local(an_graph *g, an_dtype dtype, uint32_t nelem, uint32_t number, const an_uop *ranges, uint32_t n);
 an_uop an_load(an_graph *g, an_uop ptr, an_uop index, an_uop gate /* or AN_UOP_NONE */);
 an_uop an_store(an_graph *g, an_uop ptr, an_uop index, an_uop value, an_uop gate /* or AN_UOP_NONE */);

@@ -188,19 +188,12 @@ static bool would_overflow(const an_sched *s, const an_kern *user, an_uop n)
     return more > 1 && user->reads.len + user->npending + more + 1 > s->cost->max_buffers;
 }
 
-/* A float of two bytes as a wider one: what may get a buffer is the narrow one, which is read as the wide one in as few operations. */
-static bool widens(const an_sched *s, an_uop n)
-{
-    if (an_uop_op(s->g, n) != AN_OP_CAST || an_uop_dtype(s->g, n) != AN_F32) return false;
-    const an_dtype from = an_uop_dtype(s->g, an_uop_src(s->g, n, 0));
-    return an_dtype_kind_of(from) == AN_KIND_FLOAT && an_dtype_nbytes(from) == 2;
-}
-
 static an_status decide(an_sched *s, an_uop n)
 {
     const an_info *info = &s->info[n.id];
     const an_op op = an_uop_op(s->g, n);
-    if (!may_be_stored(s, n) || widens(s, n)) return inline_it(s, n);
+    if (!may_be_stored(s, n)) return inline_it(s, n);
+    if (an_uop_widens_half(s->g, n)) return inline_it(s, n); /* what may get a buffer is the half: fewer bytes, and read in as few operations */
 
     const double numel = an_numel(s, an_uop_shape(s->g, n));
     double evals = 0;

@@ -17,6 +17,13 @@ for model in nanogpt llama moe bert; do
     echo "$model: validation loss $loss after $steps steps; single characters have $entropy"
     [ "$steps" -eq 200 ] && awk "BEGIN { exit !($loss > 0 && $loss < $entropy) }" || { echo "not ok: $model"; bad=1; }
 done
+# Without matrix units, auto is f32: the same numbers. The large preset asks for it.
+for precision in f32 auto f16; do
+    "$anneal" train nanogpt --preset tiny --data "$text" --steps 5 --precision $precision --json >"$dir/$precision" 2>/dev/null || { echo "not ok: --precision $precision"; bad=1; }
+    sed -n 's/.*"\(validation_loss\|loss\)": \([0-9.]*\).*/\2/p' "$dir/$precision" >"$dir/losses.$precision"
+done
+[ -s "$dir/losses.f32" ] && cmp -s "$dir/losses.f32" "$dir/losses.auto" || { echo "not ok: auto is not f32 where there are no matrix units"; bad=1; }
+cmp -s "$dir/losses.f32" "$dir/losses.f16" && { echo "not ok: f16 gives what f32 does"; bad=1; }
 # Help may round to thousands. The text has 65 characters.
 awk 'BEGIN { for (n = 0; n < 400; n++) { for (i = 48; i < 112; i++) printf "%c", i; printf "\n" } }' >"$dir/letters"
 for model in nanogpt llama moe bert mlp conv vit diffusion dit meanflow; do

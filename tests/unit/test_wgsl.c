@@ -23,21 +23,23 @@ static size_t count_kind(an_test *t, an_graph *g, const kernel *k, an_codegen_op
     return n;
 }
 
-static void check_same(an_test *t, an_graph *g, const char *name, kernel k)
+static void check_same_with(an_test *t, an_graph *g, const char *name, kernel k, an_codegen_opts opts)
 {
     size_t n = 0, m = 0;
-    double *want = run(t, g, &k, plain, &n);
-    for (int small = 0; small < 2; small++) {
-        double *got = run(t, g, &k, gpu_opts(small == 1), &m);
-        CHECK_EQ(t, m, n);
-        for (size_t i = 0; i < n; i++) {
-            const double d = fabs(got[i] - want[i]), most = tolerance_of(&k) * fmax(1, fabs(want[i]));
-            if (!(d <= most) && !(isnan(got[i]) && isnan(want[i])))
-                an_test_fail(__FILE__, __LINE__, "%s: element %zu is %.9g, plain %.9g", name, i, got[i], want[i]);
-        }
-        free(got);
+    double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
+    CHECK_EQ(t, m, n);
+    for (size_t i = 0; i < n; i++) {
+        const double d = fabs(got[i] - want[i]), most = tolerance_of(&k) * fmax(1, fabs(want[i]));
+        if (!(d <= most) && !(isnan(got[i]) && isnan(want[i])))
+            an_test_fail(__FILE__, __LINE__, "%s: element %zu is %.9g, plain %.9g", name, i, got[i], want[i]);
     }
+    free(got);
     free(want);
+}
+
+static void check_same(an_test *t, an_graph *g, const char *name, kernel k)
+{
+    for (int small = 0; small < 2; small++) check_same_with(t, g, name, k, gpu_opts(small == 1));
 }
 
 static void products_in_tiles_agree_with_their_plain_form(an_test *t)
@@ -152,15 +154,10 @@ static void products_of_halves_are_for_matrix_units(an_test *t)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int layout = 0; layout < 4; layout++) {
             const kernel k = kernel_matmul(g, AN_F16, sizes[i][0], sizes[i][1], sizes[i][2], layout & 1, layout & 2, layout == 3);
-            size_t n = 0, m = 0;
+            char name[64];
+            (void)snprintf(name, sizeof name, "size %zu, layout %d", i, layout);
             CHECK(t, count_op(t, g, &k, opts, AN_OP_MATRIX) > 0);
-            double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
-            CHECK_EQ(t, m, n);
-            for (size_t e = 0; e < n; e++)
-                if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
-                    an_test_fail(__FILE__, __LINE__, "size %zu, layout %d: element %zu is %.9g, plain %.9g", i, layout, e, got[e], want[e]);
-            free(got);
-            free(want);
+            check_same_with(t, g, name, k, opts);
         }
     const kernel wide = kernel_matmul(g, AN_F32, 64, 64, 128, false, false, false);
     CHECK_EQ(t, count_op(t, g, &wide, opts, AN_OP_MATRIX), 0);
@@ -179,15 +176,10 @@ static void convolutions_of_halves_are_for_matrix_units(an_test *t)
         an_graph *g = NULL;
         CHECK_OK(t, an_graph_create(t->ctx, &g));
         const kernel k = kernel_pictures(g, cases[i].batch, 32, 32, cases[i].h, cases[i].w);
-        size_t n = 0, m = 0;
+        char name[64];
+        (void)snprintf(name, sizeof name, "pictures, case %zu", i);
         CHECK_EQ(t, count_op(t, g, &k, opts, AN_OP_MATRIX) > 0, cases[i].matrix);
-        double *want = run(t, g, &k, plain, &n), *got = run(t, g, &k, opts, &m);
-        CHECK_EQ(t, m, n);
-        for (size_t e = 0; e < n; e++)
-            if (!(fabs(got[e] - want[e]) <= tolerance_of(&k) * fmax(1, fabs(want[e]))))
-                an_test_fail(__FILE__, __LINE__, "case %zu: element %zu is %.9g, plain %.9g", i, e, got[e], want[e]);
-        free(got);
-        free(want);
+        check_same_with(t, g, name, k, opts);
         an_graph_destroy(g);
     }
 }

@@ -70,7 +70,7 @@ static an_status check_user(wgsl_emit *e, an_uop u)
     if (op != AN_OP_ACC || !is_held(e, u)) return AN_OK;
     an_uop first = an_uop_src(e->g, u, 0);
     if (an_uop_op(e->g, first) == AN_OP_BROADCAST) first = an_uop_src(e->g, first, 0);
-    if (an_uop_op(e->g, first) != AN_OP_CONST || an_uop_const_value(e->g, first).f != 0) return wgsl_unsupported(e, u, "a sum of fragments begins with 0");
+    if (!an_uop_is_number(e->g, first, 0.0)) return wgsl_unsupported(e, u, "a sum of fragments begins with 0");
     return AN_OK;
 }
 

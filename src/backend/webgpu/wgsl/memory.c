@@ -5,7 +5,6 @@
  * clears its bits and then sets them: nobody else touches these, so the result is the same whatever the order. */
 #include "backend/webgpu/wgsl/emit.h"
 
-#include <math.h>
 #include <stdio.h>
 
 enum { EXPR_MAX = 512, LOCALS_MAX = 16 };
@@ -105,9 +104,7 @@ static bool can_be_raw(const wgsl_emit *e, an_uop u)
     if (op != AN_OP_WHERE || !e->raw[wgsl_place(e, an_uop_src(e->g, u, 1))]) return false;
     an_uop other = an_uop_src(e->g, u, 2);
     if (an_uop_op(e->g, other) == AN_OP_BROADCAST) other = an_uop_src(e->g, other, 0);
-    if (an_uop_op(e->g, other) != AN_OP_CONST) return false;
-    const double v = an_uop_const_value(e->g, other).f;
-    return v == 0 && !signbit(v);
+    return an_uop_is_number(e->g, other, 0.0);
 }
 
 /* Does u take its source s as an f16? A store to an array of these does. */
