@@ -145,7 +145,7 @@ AN_API an_module *an_nn_rms_norm(an_init *init, const int64_t *dims, uint32_t ra
 AN_API an_module *an_nn_group_norm(an_init *init, int64_t groups, int64_t channels, double eps);
 /* x (batch, channels, ...): in training, over batch and positions, and running_mean and running_var move by momentum (0: 0.1),
  * the latter with the unbiased variance, as PyTorch has it; otherwise with these two. They are buffers, written by the graph of
- * the step: give an_module_state's tensors to the plan. */
+ * the step: give an_module_state's tensors to the plan. Both compute in f32 at least, and give what x is. */
 AN_API an_module *an_nn_batch_norm(an_init *init, int64_t channels, double eps, double momentum);
 
 /* Zeroes elements with probability p and scales the rest, in training mode; else gives x. */

@@ -247,20 +247,18 @@ static an_status at_digits(const an_dag *d, const tile *t, an_uop *u)
     return st;
 }
 
-static bool has_gate(const an_dag *d, an_uop u)
+/* Does the gate of a load in u vary along the last dimension of the tile? */
+static bool has_gate_along(const an_dag *d, an_uop u, const tile *t)
 {
     an_uop_vec order = {0};
     bool gated = an_toposort(d->g, &u, 1, &order) != AN_OK;
-    for (size_t i = 0; i < order.len; i++) gated = gated || (an_uop_op(d->g, order.data[i]) == AN_OP_LOAD && an_uop_nsrc(d->g, order.data[i]) > 2);
+    for (size_t i = 0; i < order.len && !gated; i++) {
+        if (an_uop_op(d->g, order.data[i]) != AN_OP_LOAD || an_uop_nsrc(d->g, order.data[i]) < 3) continue;
+        const an_rangeset *deps = an_dag_deps(d, an_uop_src(d->g, order.data[i], 2));
+        for (uint32_t k = 0; k < t->nparts && !gated; k++) gated = t->parts[k].dim + 1 == t->ndims && an_rangeset_has(deps, t->parts[k].range);
+    }
     an_vec_fini(an_graph_ctx(d->g), &order);
     return gated;
-}
-
-static bool is_affine(const tile *t)
-{
-    for (uint32_t k = 0; k < t->ndims; k++)
-        if (t->dims[k].coef == AN_COEF_NONE) return false;
-    return true;
 }
 
 /* The load from workgroup memory that stands for the value u. */
@@ -269,7 +267,7 @@ static an_uop stage(const an_dag *d, an_uop u, tile *t, bool as_stored, uint32_t
     an_graph *g = d->g;
     const an_dtype dtype = an_uop_dtype(g, u);
     const dim *last = &t->dims[t->ndims - 1];
-    const bool wide = is_affine(t) && last->coef == 1 && last->n % 4 == 0 && an_dtype_nbytes(dtype) <= 4 && !has_gate(d, u);
+    const bool wide = last->coef == 1 && last->n % 4 == 0 && an_dtype_nbytes(dtype) <= 4 && !has_gate_along(d, u, t);
     const int64_t lanes = wide ? 4 : 1;
     const an_uop s = an_range(g, an_index(g, t->nelem / lanes), id, AN_RANGE_STAGE);
     const an_uop v = wide ? an_range(g, an_index(g, lanes), id + 1, AN_RANGE_VECTOR) : an_index(g, 0);
@@ -414,7 +412,7 @@ done:
 
 /* --- a reduction of no round number ------------------------------------------------------------- */
 
-/* Is the value 0 wherever the loads that vary with range r are? A product of such loads is. */
+/* Is the value 0 wherever the loads that vary with range r are? A product of such loads is, padded or not. */
 static bool vanishes(const an_dag *d, an_uop value, size_t r)
 {
     an_graph *g = d->g;
@@ -423,6 +421,7 @@ static bool vanishes(const an_dag *d, an_uop value, size_t r)
     for (int i = 0; i < 2 && !an_uop_is_none(factor[i]); i++) {
         an_uop x = factor[i];
         if (an_uop_op(g, x) == AN_OP_CAST) x = an_uop_src(g, x, 0);
+        if (an_uop_op(g, x) == AN_OP_WHERE && an_uop_is_number(g, an_uop_src(g, x, 2), 0.0)) x = an_uop_src(g, x, 1);
         if (an_uop_op(g, x) != AN_OP_LOAD || !an_rangeset_has(an_dag_deps(d, x), r)) return false;
     }
     return true;
@@ -484,7 +483,7 @@ done:
 an_status an_gpu_join(an_graph *g, an_uop *sink, an_uop outer, an_uop inner)
 {
     const int64_t n = an_range_bound(g, inner);
-    const an_uop one = an_range(g, an_index(g, an_range_bound(g, outer) * n), an_range_id(an_uop_arg(g, outer)), AN_RANGE_REDUCE);
+    const an_uop one = an_range(g, an_index(g, an_range_bound(g, outer) * n), an_range_id(an_uop_arg(g, outer)), an_range_kind_of(an_uop_arg(g, outer)));
     const an_uop high = an_binary(g, AN_OP_FLOORDIV, one, an_index(g, n)), low = an_binary(g, AN_OP_FLOORMOD, one, an_index(g, n));
     if (an_uop_is_none(high) || an_uop_is_none(low)) return AN_ERR_NOMEM;
     const an_range_sub subs[2] = {{outer, high, {one, AN_UOP_NONE}, 1}, {inner, low, {AN_UOP_NONE, AN_UOP_NONE}, 0}};

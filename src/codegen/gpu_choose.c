@@ -31,7 +31,8 @@ enum { FRAGMENT_ROWS = 16, FRAGMENT_COLUMNS = 8, SUBGROUP = 32, MATRIX_STEP = 64
 static const struct matrix_shape {
     int64_t m, n, own_m, own_n;
     double rate;
-} matrix_shapes[] = {{128, 128, 64, 32, 260}, {128, 64, 64, 32, 190}, {64, 128, 32, 64, 190}, {64, 64, 32, 32, 120}, {32, 32, 16, 16, 40}};
+} matrix_shapes[] = {{128, 128, 64, 32, 260}, {128, 64, 64, 32, 190}, {64, 128, 32, 64, 190}, {64, 64, 32, 32, 120}, {32, 32, 16, 16, 40},
+                  {16, 64, 16, 16, 40},    {64, 16, 16, 16, 40}};
 
 typedef struct chooser {
     an_graph *g;
@@ -426,18 +427,21 @@ static an_status is_plain(const chooser *c, const factors *p, bool *plain)
     return AN_OK;
 }
 
-/* The loops of side j: j, and as long as it is short what lies next to it in memory and the loads of i do not vary with. */
-static an_status gather_side(const chooser *c, const factors *p, side *s)
+/* The loops of the side that begins with range r: r, and as long as it is shorter than most what lies next to it in memory and the loads
+ * that vary with range `opposite` do not vary with. */
+static an_status gather_side(const chooser *c, const factors *p, size_t first, size_t opposite, int64_t most, side *s)
 {
-    const uint64_t other = loads_with(c, p->reduce, p->i);
-    int64_t all = bound_at(c, p->j), last = 1;
-    *s = (side){.ids = {id_at(c, p->j)}, .count = 1, .n = {all}};
-    while (all < shapes[0].n && s->count < SIDE_MAX) {
+    const uint64_t other = loads_with(c, p->reduce, opposite);
+    int64_t all = bound_at(c, first), last = 0;
+    *s = (side){.ids = {id_at(c, first)}, .count = 1, .n = {all}};
+    an_status begin = coef_of(c, p->store, first, &last);
+    if (begin) return begin;
+    while (all < most && s->count < SIDE_MAX) {
         size_t next = AN_RANGES_MAX;
         int64_t next_coef = 0;
         for (size_t r = 0; r < c->d.ranges.len; r++) {
             int64_t coef = 0;
-            if (!is_output(c, p, r) || r == p->j || r == p->i || (loads_with(c, p->reduce, r) & other)) continue;
+            if (!is_output(c, p, r) || r == first || r == opposite || (loads_with(c, p->reduce, r) & other)) continue;
             const an_status st = coef_of(c, p->store, r, &coef);
             if (st) return st;
             if (coef == AN_COEF_NONE || coef <= last || (next != AN_RANGES_MAX && coef > next_coef)) continue;
@@ -461,7 +465,7 @@ static an_status plan_product(const chooser *c, factors *p, side *i, side *j, bo
     if (!st) st = is_plain(c, p, &plain);
     if (st || p->i == AN_RANGES_MAX || p->j == AN_RANGES_MAX) return st;
     *i = (side){.ids = {id_at(c, p->i)}, .count = 1, .n = {bound_at(c, p->i)}};
-    st = gather_side(c, p, j);
+    st = gather_side(c, p, p->j, p->i, shapes[0].n, j);
     for (int again = 0; again < 2 && !st && !*shape; again++) {
         double batch = 1;
         for (size_t r = 0; r < c->d.ranges.len; r++) {
@@ -513,7 +517,7 @@ static bool multiplies_halves(const chooser *c, an_uop reduce)
     return true;
 }
 
-/* Does memory run along k or the first loop of a side for every load, and are none behind gates? Then tiles are copied by vectors. */
+/* Does memory run along k or the first loop of a side for every load, behind no gate that varies with it? Then tiles are copied by vectors. */
 static bool all_wide(const chooser *c, const factors *p)
 {
     const size_t n = c->d.order.len, end = an_dag_pos(&c->d, p->reduce), along[3] = {p->k, p->i, p->j};
@@ -521,13 +525,14 @@ static bool all_wide(const chooser *c, const factors *p)
     bool *wide = an_mem_zalloc(c->ctx, n * sizeof *wide), all = coef && wide;
     for (int a = 0; a < 3 && all; a++) {
         an_dag_coefs(&c->d, along[a], coef);
-        for (size_t i = 0; i < end; i++)
-            wide[i] = wide[i] || (an_uop_op(c->g, c->d.order.data[i]) == AN_OP_LOAD && coef[an_dag_pos(&c->d, an_uop_src(c->g, c->d.order.data[i], 1))] == 1);
+        for (size_t i = 0; i < end; i++) {
+            const an_uop u = c->d.order.data[i];
+            if (an_uop_op(c->g, u) != AN_OP_LOAD || coef[an_dag_pos(&c->d, an_uop_src(c->g, u, 1))] != 1) continue;
+            wide[i] = wide[i] || an_uop_nsrc(c->g, u) == 2 || !an_rangeset_has(an_dag_deps(&c->d, an_uop_src(c->g, u, 2)), along[a]);
+        }
     }
-    for (size_t i = 0; i < end && all; i++) {
-        const an_uop u = c->d.order.data[i];
-        all = an_uop_op(c->g, u) != AN_OP_LOAD || !an_rangeset_has(&c->d.deps[i], p->k) || (wide[i] && an_uop_nsrc(c->g, u) == 2);
-    }
+    for (size_t i = 0; i < end && all; i++)
+        all = an_uop_op(c->g, c->d.order.data[i]) != AN_OP_LOAD || !an_rangeset_has(&c->d.deps[i], p->k) || wide[i];
     an_mem_free(c->ctx, coef, n * sizeof *coef);
     an_mem_free(c->ctx, wide, n * sizeof *wide);
     return all;
@@ -547,7 +552,7 @@ static int64_t matrix_step(const chooser *c, const factors *p, const struct matr
     for (int64_t step = all_wide(c, p) ? MATRIX_STEP : MATRIX_STEP / 2; step >= K_STEP; step /= 2) {
         const int64_t across = step * (s->m + s->n + 2 * PADDING), along = (s->m + s->n) * (step + PADDING); /* as memory runs */
         if (2 * (across > along ? across : along) > tiles_nbytes(c, s)) continue;
-        if (nk % step == 0 ? nk > step || !p->only : p->only && nk > 2 * step) return step;
+        if (nk % step == 0 ? nk > step || !p->only : p->only && nk > (step > K_STEP ? 2 * step : step)) return step;
     }
     return 0;
 }
@@ -654,7 +659,7 @@ static an_status plan_matrix(const chooser *c, factors *p, side *i, side *j, boo
     *shape = NULL;
     if (st || p->i == AN_RANGES_MAX || p->j == AN_RANGES_MAX) return st;
     *i = (side){.ids = {id_at(c, p->i)}, .count = 1, .n = {bound_at(c, p->i)}};
-    st = gather_side(c, p, j);
+    st = gather_side(c, p, p->j, p->i, shapes[0].n, j);
     if (st) return st;
     *shape = choose_matrix(c, p, i, j, whole);
     if (*shape) return AN_OK;
@@ -666,6 +671,62 @@ static an_status plan_matrix(const chooser *c, factors *p, side *i, side *j, boo
     return AN_OK;
 }
 
+/* Short ranges summed over, none long enough for a fragment, as one: those of a convolution of few channels. */
+static an_status join_summed(chooser *c, an_uop *reduce)
+{
+    const uint32_t n = an_uop_nsrc(c->g, *reduce) - 1;
+    uint32_t ids[AN_RANK_MAX];
+    int64_t all = 1;
+    bool ok = true;
+    if (n < 2 || n > AN_RANK_MAX || !c->opts->gpu.has_matrix || c->no_matrix || !multiplies_halves(c, *reduce)) return AN_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        const size_t r = an_dag_range_at(&c->d, an_uop_src(c->g, *reduce, i + 1));
+        if (bound_at(c, r) < 1 || bound_at(c, r) >= K_STEP) return AN_OK;
+        ids[i] = id_at(c, r);
+        all *= bound_at(c, r);
+    }
+    an_status st = AN_OK;
+    for (uint32_t i = 1; i < n && all > K_STEP && ok && !st; i++) st = apply(c, AN_OPT_JOIN, ids[0], ids[i], NULL, &ok);
+    if (!st) *reduce = lone_reduce(c);
+    return st;
+}
+
+/* The loops of a side none of which fills a fragment of size, opposite that of range `other`, as one. */
+static an_status join_loops(chooser *c, factors *p, size_t longest, size_t opposite, int64_t size)
+{
+    const uint64_t loads = loads_with(c, p->reduce, opposite);
+    const uint32_t id_k = id_at(c, p->k);
+    size_t first = longest;
+    int64_t least = INT64_MAX, coef = 0;
+    side s = {.count = 0};
+    bool ok = true;
+    an_status st = AN_OK;
+    if (bound_at(c, longest) >= size) return AN_OK;
+    for (size_t r = 0; r < c->d.ranges.len && !st; r++) { /* from the one that memory runs along, or nearly */
+        if (!is_output(c, p, r) || r == opposite || (loads_with(c, p->reduce, r) & loads)) continue;
+        st = coef_of(c, p->store, r, &coef);
+        if (coef == AN_COEF_NONE || coef >= least) continue;
+        least = coef;
+        first = r;
+    }
+    if (!st) st = gather_side(c, p, first, opposite, 2 * size, &s);
+    for (uint32_t k = s.count; k-- > 1 && !st && ok;) st = apply(c, AN_OPT_JOIN, s.ids[s.count - 1], s.ids[k - 1], NULL, &ok);
+    if (st) return st;
+    p->reduce = lone_reduce(c);
+    p->store = an_uop_src(c->g, *c->sink, 0);
+    p->k = find(c, id_k);
+    return AN_OK;
+}
+
+static an_status join_short_sides(chooser *c, factors *p)
+{
+    an_status st = choose_sides(c, p);
+    if (!st && p->i < AN_RANGES_MAX && p->j < AN_RANGES_MAX) st = join_loops(c, p, p->j, p->i, 2 * FRAGMENT_COLUMNS);
+    if (!st) st = choose_sides(c, p);
+    if (!st && p->i < AN_RANGES_MAX && p->j < AN_RANGES_MAX) st = join_loops(c, p, p->i, p->j, FRAGMENT_ROWS);
+    return st;
+}
+
 static an_status matrix_product(chooser *c, factors *p, bool whole, bool *done)
 {
     const an_uop before = *c->sink;
@@ -675,7 +736,15 @@ static an_status matrix_product(chooser *c, factors *p, bool whole, bool *done)
     dealing di[SIDE_MAX], dj[SIDE_MAX];
     *done = false;
     if (!c->opts->gpu.has_matrix || c->no_matrix || !multiplies_halves(c, p->reduce)) return AN_OK;
-    an_status st = plan_matrix(c, p, &i, &j, whole, &s);
+    const factors as_it_was = *p;
+    an_status st = join_short_sides(c, p);
+    if (!st) st = plan_matrix(c, p, &i, &j, whole, &s);
+    if (!st && !s && c->list->len > nlist) { /* joined for nothing */
+        *c->sink = before;
+        c->list->len = nlist;
+        *p = as_it_was;
+        return refresh(c);
+    }
     if (st || !s || !deal_sides(s, &i, &j, whole, di, dj)) return st;
     const int64_t nk = bound_at(c, p->k), step = matrix_step(c, p, s);
     const uint32_t id_k = id_at(c, p->k), lane = AN_GPU_LOCAL_ID + 16;
@@ -715,6 +784,11 @@ static an_status tile_product(chooser *c, bool *done)
     an_status st = join_short(c, &p.reduce);
     p.store = an_uop_src(c->g, *c->sink, 0);
     if (!st) st = choose_k(c, &p);
+    if (!st && p.k == AN_RANGES_MAX) {
+        st = join_summed(c, &p.reduce);
+        p.store = an_uop_src(c->g, *c->sink, 0);
+        if (!st) st = choose_k(c, &p);
+    }
     if (st || p.k == AN_RANGES_MAX) return st;
     bool own = false, others = false;
     for (uint32_t r = 1; r < an_uop_nsrc(c->g, p.reduce); r++) {

@@ -301,7 +301,8 @@ static const char *refusal_on_gpu(const an_dag *d, size_t r, an_opt opt, int64_t
     case AN_OPT_DEAL: return kind != AN_RANGE_LOOP && kind != AN_RANGE_REDUCE ? "it is the inner part of an opt already" : other != r ? "that is not its id" : NULL;
     case AN_OPT_JOIN:
         if (other == AN_RANGES_MAX || other == r) return "there is no such range to make one with";
-        if (kind != AN_RANGE_REDUCE || an_range_kind_of(an_uop_arg(d->g, d->ranges.data[other])) != AN_RANGE_REDUCE) return "that is for reductions only";
+        if (kind != AN_RANGE_REDUCE && kind != AN_RANGE_LOOP) return "it is the inner part of an opt already";
+        if (an_range_kind_of(an_uop_arg(d->g, d->ranges.data[other])) != kind) return "the other one is of another kind";
         if (n < 1 || an_range_bound(d->g, d->ranges.data[other]) < 1 || n > INT32_MAX / an_range_bound(d->g, d->ranges.data[other])) return "its bound is no constant";
         return are_bound_together(d, r, other) ? NULL : "a reduction goes over one of them alone";
     default: return NULL; /* TILE, FILL and MATRIX find out on the way */

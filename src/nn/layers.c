@@ -74,19 +74,17 @@ an_module *an_nn_linear(an_init *init, int64_t in, int64_t out, const an_nn_line
     return with_weights(create(init->graph, "linear", linear_forward, &(layer){0}), weight, bias, has_bias);
 }
 
-/* Weights (out, in, height, width) as they are to be computed with: cast ones are copied so that channels, which are summed over, lie side by
- * side; products for matrix units read them by vectors. */
-static an_tensor *conv2d_weight(const an_module *m, an_tensor *weight)
+/* x as it is to be computed with; what is cast for that, which a convolution reads many times, once and in a buffer of its own. */
+static an_tensor *computed_once(const an_module *m, an_tensor *x)
 {
-    if (an_module_compute(m) == AN_DTYPE_NONE) return weight;
-    an_tensor *kernels_first = an_permute(computed(m, weight), AN_DIMS(2, 3, 0, 1));
-    return kernels_first ? an_permute(an_contiguous(kernels_first), AN_DIMS(2, 3, 0, 1)) : NULL;
+    an_tensor *y = computed(m, x);
+    return y && y != x && an_tensor_dtype(y) != an_tensor_dtype(x) ? an_contiguous(y) : y;
 }
 
 static an_tensor *conv2d_forward(an_module *m, an_tensor *x)
 {
     const layer *l = layer_of(m);
-    return an_conv2d(computed(m, x), conv2d_weight(m, l->weight), computed(m, l->bias), &l->conv);
+    return an_conv2d(computed_once(m, x), computed_once(m, l->weight), computed(m, l->bias), &l->conv);
 }
 
 an_module *an_nn_conv2d(an_init *init, int64_t in, int64_t out, int64_t kernel_h, int64_t kernel_w,

@@ -27,6 +27,13 @@ static bool check_channels(const norm *n, const char *call, an_tensor *x)
     return false;
 }
 
+/* Statistics, and what is computed with them, are at least f32; what comes of it is as wide as x was. */
+static an_tensor *widened(an_tensor *x)
+{
+    const an_dtype dtype = an_tensor_dtype(x);
+    return an_dtype_nbytes(dtype) < an_dtype_nbytes(AN_F32) ? an_cast(x, AN_F32) : x;
+}
+
 /* (x - mean) / sqrt(var + eps) over axes. */
 static an_tensor *normalised(an_tensor *x, an_tensor *mean, an_tensor *var, double eps)
 {
@@ -39,9 +46,9 @@ static an_tensor *group_norm_forward(an_module *m, an_tensor *x)
     int64_t dims[12] = {0};
     if (!check_channels(n, "an_nn_group_norm", x)) return NULL;
     for (uint32_t i = 0; i < an_tensor_rank(x); i++) dims[i] = an_tensor_dim(x, (int)i);
-    an_tensor *g = an_reshape(x, AN_DIMS(dims[0], n->groups, -1));
+    an_tensor *g = widened(an_reshape(x, AN_DIMS(dims[0], n->groups, -1)));
     g = normalised(g, an_mean(g, AN_DIMS(-1), true), an_var(g, AN_DIMS(-1), 0, true), n->eps);
-    return scaled(n, an_reshape(g, dims, an_tensor_rank(x)));
+    return an_cast(scaled(n, an_reshape(g, dims, an_tensor_rank(x))), an_tensor_dtype(x));
 }
 
 /* The module with weight 1 and bias 0. */
@@ -82,7 +89,9 @@ static an_tensor *batch_norm_forward(an_module *m, an_tensor *x)
     int64_t axes[12] = {0};
     uint32_t naxes = 0;
     if (!check_channels(n, "an_nn_batch_norm", x)) return NULL;
-    if (!an_module_is_training(m)) return scaled(n, normalised(x, by_channel(n->mean, x), by_channel(n->var, x), n->eps));
+    const an_dtype dtype = an_tensor_dtype(x);
+    x = widened(x);
+    if (!an_module_is_training(m)) return an_cast(scaled(n, normalised(x, by_channel(n->mean, x), by_channel(n->var, x), n->eps)), dtype);
     int64_t count = 1;
     for (uint32_t i = 0; i < an_tensor_rank(x); i++) {
         if (i == 1) continue;
@@ -93,7 +102,7 @@ static an_tensor *batch_norm_forward(an_module *m, an_tensor *x)
     an_tensor *flat = an_reshape(mean, AN_DIMS(n->channels)), *unbiased = an_reshape(var, AN_DIMS(n->channels));
     if (count > 1) unbiased = an_mul_scalar(unbiased, (double)count / (double)(count - 1));
     if (move(n, n->mean, flat) || move(n, n->var, unbiased) || an_assign(n->count, an_add_scalar(n->count, 1.0))) return NULL;
-    return scaled(n, normalised(x, mean, var, n->eps));
+    return an_cast(scaled(n, normalised(x, mean, var, n->eps)), dtype);
 }
 
 an_module *an_nn_batch_norm(an_init *init, int64_t channels, double eps, double momentum)

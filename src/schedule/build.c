@@ -15,7 +15,7 @@ typedef struct builder {
 static an_uop load_of(an_sched *s, an_uop ptr, an_uop n, an_uop tuple)
 {
     const an_uop valid = an_tuple_valid(s, tuple);
-    const an_uop flat = an_tuple_flat(s, tuple, an_uop_shape(s->g, n));
+    const an_uop flat = an_stored_flat(s, n, tuple);
     const an_uop gate = an_uop_is_int(s->g, valid, 1) ? AN_UOP_NONE : valid;
     if (an_uop_is_none(valid)) return AN_UOP_NONE;
     return an_load(s->g, ptr, flat, gate);

@@ -2,7 +2,8 @@
  *
  * A node at an index tuple is evaluated once for every iteration of the loops it sits in. Codegen puts it at the innermost
  * loop its tuple depends on; loops nest in order, so that loop and every LOOP outside it count, and a reduce range
- * brings the loops its own reduction sits in. Index arithmetic, casts and masks are counted as free. */
+ * brings the loops its own reduction sits in. Where loops are threads, all of the kernel's count. Index arithmetic, casts and masks are
+ * counted as free. */
 #include "schedule/sched.h"
 
 #include <math.h>
@@ -101,7 +102,11 @@ double an_sched_evals(an_sched *s, uint32_t kernel, an_uop tuple)
     if (known) return s->eval_counts.data[known - 1];
     an_uop_vec set = {0};
     double n = 1;
-    if (add_ranges(s, tuple, &set) && close_over(s, kernel, &set))
+    const an_uop_vec *loops = &s->kernels.data[kernel].loops;
+    bool ok = add_ranges(s, tuple, &set);
+    for (size_t i = 0; i < loops->len && ok && s->cost->threads > 0; i++) /* iterations are threads: each has its own */
+        ok = an_vec_has(&set, loops->data[i]) || an_vec_push(s->ctx, &set, loops->data[i]);
+    if (ok && close_over(s, kernel, &set))
         for (size_t i = 0; i < set.len; i++) n *= an_range_size(s, set.data[i]);
     n *= an_residue_share(s, an_tuple_valid(s, tuple), &set);
     an_vec_fini(s->ctx, &set);

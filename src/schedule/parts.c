@@ -23,6 +23,7 @@ enum {
     STEPS_MIN = 128,   /* the same of a product, whose parts share tiles */
     TILE_SIDE = 128,   /* a product's results come in tiles of that side: their operands are used again */
     TILE_STEPS = 16,   /* of a sum, in a tile */
+    RUN_MIN = 64,      /* steps that are left of a range along which tiles lie */
     UNIT_THREADS = 64, /* threads of the device that stand for a unit, which works on tiles */
     APART_MIN = 16     /* terms of a product that is worth a buffer between its kernel and what follows */
 };
@@ -31,10 +32,17 @@ static const double BUSY = 0.85, SINGLE = 0.8;
 /* So many times more parts, or busier units, make up for cutting a range further in, along which memory may run. */
 static const double MORE_PARTS = 4, MORE_BUSY = 1.2;
 
+enum { CUTS_MAX = 2 };
+typedef struct cut {
+    an_uop range;
+    int64_t n, count; /* its size; in how many parts */
+} cut;
+
 typedef struct parted {
-    an_uop reduce, range; /* range: the one that is cut; none: set apart as it is */
-    int64_t n, count;     /* its size; in how many parts */
-    an_uop_vec loops;     /* that the reduction varies with */
+    an_uop reduce;
+    cut cuts[CUTS_MAX]; /* none: set apart as it is */
+    uint32_t ncuts;
+    an_uop_vec loops; /* that the reduction varies with */
 } parted;
 
 static bool const_size(const an_sched *s, an_uop range, int64_t *n)
@@ -131,6 +139,30 @@ static bool is_crowded(an_sched *s, const an_kern *kern, double results)
     return lost > s->cost->launch_ns + 2 * sizeof(float) * results / s->cost->bytes_per_ns;
 }
 
+/* A product whose outer axes lie outside (layout.c): these ranges are cut first, and of one along which tiles lie enough is left. */
+static void cut_outside(an_sched *s, parted *p, double tiles, double most)
+{
+    const an_uop reduce = p->reduce;
+    double count = 1;
+    for (int outside = 1; outside >= 0; outside--)
+        for (uint32_t i = 1; i < an_uop_nsrc(s->g, reduce) && p->ncuts < CUTS_MAX && busy(s, tiles * count) < BUSY; i++) {
+            cut c = {.range = an_uop_src(s->g, reduce, i)};
+            if ((an_idmap_get(&s->outside, c.range.id) != 0) != (outside == 1)) continue;
+            (void)const_size(s, c.range, &c.n);
+            c.count = parts_of_product(s, c.n, tiles * count, outside ? most / count : fmin(most / count, (double)c.n / RUN_MIN), false);
+            if (c.count == 1) continue;
+            count *= (double)c.count;
+            p->cuts[p->ncuts++] = c;
+        }
+}
+
+static bool has_outside(const an_sched *s, an_uop reduce)
+{
+    bool has = false;
+    for (uint32_t i = 1; i < an_uop_nsrc(s->g, reduce); i++) has = has || an_idmap_get(&s->outside, an_uop_src(s->g, reduce, i).id);
+    return has;
+}
+
 /* Is the reduction, of kernel k, worth it? Then p says how; p->loops is the caller's to free. is_alone: the kernel has no other. */
 static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, bool is_alone, parted *p)
 {
@@ -138,7 +170,7 @@ static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, bool is_alone,
     an_uop_vec below = {0};
     double results = 1, values = 1, inner = 1;
     bool reuse = false;
-    *p = (parted){.reduce = reduce, .count = 1};
+    *p = (parted){.reduce = reduce};
     bool ok = an_dtype_nbytes(an_uop_dtype(g, reduce)) >= 4 && an_ranges_below(s, reduce, &below); /* narrow ones are widened later */
     for (size_t i = 0; i < kern->loops.len && ok; i++) {
         int64_t n = 0;
@@ -152,7 +184,7 @@ static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, bool is_alone,
         ok = const_size(s, an_uop_src(g, reduce, i), &n);
         values *= (double)n;
     }
-    ok = ok && p->loops.len < AN_RANK_MAX && look_inside(s, p, &inner, &reuse);
+    ok = ok && p->loops.len + CUTS_MAX <= AN_RANK_MAX && look_inside(s, p, &inner, &reuse);
     an_vec_fini(s->ctx, &below);
     if (!ok) return false;
     if (results * values * inner < ALL_MIN) return false;
@@ -160,19 +192,22 @@ static bool plan(an_sched *s, const an_kern *kern, an_uop reduce, bool is_alone,
     if (s->cost->threads == 0) return apart;
     const double least = reuse ? STEPS_MIN : PART_MIN, tiles = results / (TILE_SIDE * TILE_SIDE);
     const double most = reuse ? values * inner / least : fmin(s->cost->threads / results, values * inner / least);
+    if (reuse && has_outside(s, reduce)) {
+        cut_outside(s, p, tiles, most);
+        return p->ncuts || apart;
+    }
     double gain = reuse ? busy(s, tiles) : 1;
     for (uint32_t i = 1; i < an_uop_nsrc(g, reduce); i++) {
         int64_t n = 0;
         (void)const_size(s, an_uop_src(g, reduce, i), &n);
         const int64_t count = reuse ? parts_of_product(s, n, tiles, most, an_uop_nsrc(g, reduce) == 2) : divisor(n, most);
         const double now = reuse ? busy(s, tiles * (double)count) : (double)count;
-        if (count == 1 || now <= gain * (p->count == 1 ? 1 : reuse ? MORE_BUSY : MORE_PARTS)) continue;
-        p->range = an_uop_src(g, reduce, i);
-        p->n = n;
-        p->count = count;
+        if (count == 1 || now <= gain * (!p->ncuts ? 1 : reuse ? MORE_BUSY : MORE_PARTS)) continue;
+        p->cuts[0] = (cut){an_uop_src(g, reduce, i), n, count};
+        p->ncuts = 1;
         gain = now;
     }
-    return p->count > 1 || apart;
+    return p->ncuts || apart;
 }
 
 /* Does u vary with a range that is neither one of the loops nor bound by a reduction in it? */
@@ -209,23 +244,27 @@ static an_status outermost(an_sched *s, const an_kern *kern, an_uop_vec *out)
 static const char *reason_of(an_sched *s, const parted *p)
 {
     an_str text;
-    if (p->count == 1) return "a product, apart from what else its kernel computes";
+    int64_t count = 1;
+    if (!p->ncuts) return "a product, apart from what else its kernel computes";
+    for (uint32_t c = 0; c < p->ncuts; c++) count *= p->cuts[c].count;
     an_str_init(&text, s->ctx);
-    an_str_printf(&text, "a reduction with few results, in %lld parts that run side by side", (long long)p->count);
+    an_str_printf(&text, "a reduction with few results, in %lld parts that run side by side", (long long)count);
     char *copy = text.failed ? NULL : an_graph_alloc(s->g, text.len + 1);
     if (copy) memcpy(copy, an_str_cstr(&text), text.len + 1);
     an_str_fini(&text);
     return copy ? copy : "a reduction with few results, in parts";
 }
 
-/* REDUCE of value over the ranges of p->reduce, range in place of the one that is cut. */
-static an_uop reduce_over(an_sched *s, const parted *p, an_uop value, an_uop range)
+/* REDUCE of value over the ranges of p->reduce, those of `rest` in place of the ones that are cut. */
+static an_uop reduce_over(an_sched *s, const parted *p, an_uop value, const an_uop *rest)
 {
     an_graph *g = s->g;
     an_uop src[AN_RANK_MAX + 1] = {value};
     uint32_t n = 1;
     for (uint32_t i = 1; i < an_uop_nsrc(g, p->reduce); i++) {
-        const an_uop r = an_uop_eq(an_uop_src(g, p->reduce, i), p->range) ? range : an_uop_src(g, p->reduce, i);
+        an_uop r = an_uop_src(g, p->reduce, i);
+        for (uint32_t c = 0; c < p->ncuts; c++)
+            if (an_uop_eq(an_uop_src(g, p->reduce, i), p->cuts[c].range)) r = rest[c];
         if (an_uop_op(g, r) == AN_OP_RANGE) src[n++] = r;
     }
     return n == 1 ? value : an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, p->reduce), src, n, an_uop_arg(g, p->reduce));
@@ -235,10 +274,9 @@ static an_uop reduce_over(an_sched *s, const parted *p, an_uop value, an_uop ran
 static an_status take_in_parts(an_sched *s, const parted *p, an_uop *becomes)
 {
     an_graph *g = s->g;
-    an_uop dims[AN_RANK_MAX], from[AN_RANK_MAX], to[AN_RANK_MAX], at[AN_RANK_MAX], q = AN_UOP_NONE;
-    const uint32_t first = p->count > 1 ? 1 : 0, rank = (uint32_t)p->loops.len + first; /* of T: parts, then loops */
-    if (first) dims[0] = an_index(g, p->count);
-    for (uint32_t i = first; i < rank; i++) dims[i] = an_uop_src(g, p->loops.data[i - first], 0);
+    an_uop dims[AN_RANK_MAX], from[AN_RANK_MAX], to[AN_RANK_MAX], at[AN_RANK_MAX], rest[CUTS_MAX], src[CUTS_MAX + 1];
+    const uint32_t first = p->ncuts, rank = (uint32_t)p->loops.len + first; /* of T: parts, then loops */
+    for (uint32_t i = 0; i < rank; i++) dims[i] = i < first ? an_index(g, p->cuts[i].count) : an_uop_src(g, p->loops.data[i - first], 0);
     const an_uop temp = an_buffer_node(g, an_uop_dtype(g, p->reduce), dims, rank);
     if (an_uop_is_none(temp)) return AN_ERR_NOMEM;
     const uint32_t k = an_sched_kernel_new(s, temp, reason_of(s, p));
@@ -249,25 +287,48 @@ static an_status take_in_parts(an_sched *s, const parted *p, an_uop *becomes)
         at[i] = from[i] = p->loops.data[i - first];
         to[i] = an_uop_src(g, tuple, i);
     }
-    if (first) {
-        q = an_sched_range(s, an_index(g, p->n / p->count), temp, 0);
-        from[0] = p->range;
-        to[0] = an_idx_add(g, an_idx_mul(g, an_uop_src(g, tuple, 0), an_index(g, p->n / p->count)), q);
-        at[0] = an_sched_range(s, an_index(g, p->count), temp, 0);
-        if (an_uop_is_none(to[0]) || an_uop_is_none(at[0])) return AN_ERR_NOMEM;
+    for (uint32_t i = 0; i < first; i++) {
+        const cut *c = &p->cuts[i];
+        rest[i] = an_sched_range(s, an_index(g, c->n / c->count), temp, 0);
+        from[i] = c->range;
+        to[i] = an_idx_add(g, an_idx_mul(g, an_uop_src(g, tuple, i), an_index(g, c->n / c->count)), rest[i]);
+        src[i + 1] = at[i] = an_sched_range(s, an_index(g, c->count), temp, 0);
+        if (an_uop_is_none(to[i]) || an_uop_is_none(at[i])) return AN_ERR_NOMEM;
     }
     an_uop value = an_substitute(g, an_uop_src(g, p->reduce, 0), from, to, rank);
-    if (!an_uop_is_none(value)) value = reduce_over(s, p, value, q);
+    if (!an_uop_is_none(value)) value = reduce_over(s, p, value, rest);
     if (an_uop_is_none(value)) return AN_ERR_NOMEM;
     const an_uop st = an_store(g, temp, an_tuple_flat(s, tuple, an_uop_shape(g, temp)), value, AN_UOP_NONE);
     if (an_uop_is_none(st) || !an_vec_push(s->ctx, &kern->stores, st) || !an_kern_refresh(s, kern)) return AN_ERR_NOMEM;
 
     const an_uop where = an_tuple_make(s, at, rank, an_const_int(g, AN_BOOL, 1));
     if (an_uop_is_none(where)) return AN_ERR_NOMEM;
-    const an_uop load = an_load(g, temp, an_tuple_flat(s, where, an_uop_shape(g, temp)), AN_UOP_NONE), src[2] = {load, at[0]};
-    if (an_uop_is_none(load)) return AN_ERR_NOMEM;
-    *becomes = first ? an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, p->reduce), src, 2, an_uop_arg(g, p->reduce)) : load;
+    src[0] = an_load(g, temp, an_tuple_flat(s, where, an_uop_shape(g, temp)), AN_UOP_NONE);
+    if (an_uop_is_none(src[0])) return AN_ERR_NOMEM;
+    *becomes = first ? an_uop_new(g, AN_OP_REDUCE, an_uop_dtype(g, p->reduce), src, first + 1, an_uop_arg(g, p->reduce)) : src[0];
     return an_uop_is_none(*becomes) ? AN_ERR_NOMEM : AN_OK;
+}
+
+/* Does the kernel of the results stay within the buffers that the device binds? It reads one more, and no longer what it read for p alone. */
+static bool fits(an_sched *s, const an_kern *kern, const parted *p)
+{
+    an_graph *g = s->g;
+    an_uop_vec stores = {0}, order = {0}, bases = {0};
+    const an_uop zero = an_const_like(g, p->reduce, 0);
+    bool ok = !an_uop_is_none(zero);
+    for (size_t i = 0; i < kern->stores.len && ok; i++) ok = an_vec_push(s->ctx, &stores, kern->stores.data[i]);
+    ok = ok && !an_substitute_many(g, stores.data, stores.len, &p->reduce, &zero, 1) && an_toposort(g, stores.data, (uint32_t)stores.len, &order) == AN_OK;
+    for (size_t i = 0; i < order.len && ok; i++) {
+        const an_op op = an_uop_op(g, order.data[i]);
+        if (op != AN_OP_LOAD && op != AN_OP_STORE) continue;
+        const an_uop base = an_ptr_base(g, an_uop_src(g, order.data[i], 0));
+        ok = an_vec_has(&bases, base) || an_vec_push(s->ctx, &bases, base);
+    }
+    ok = ok && bases.len + 1 <= s->cost->max_buffers;
+    an_vec_fini(s->ctx, &stores);
+    an_vec_fini(s->ctx, &order);
+    an_vec_fini(s->ctx, &bases);
+    return ok;
 }
 
 /* Each of its reductions sees what those before it became. */
@@ -281,11 +342,11 @@ static an_status kernel_in_parts(an_sched *s, uint32_t k)
     for (size_t i = 0; i < reduces.len && !st; i++) {
         parted p;
         an_uop becomes = AN_UOP_NONE;
-        const bool worth = plan(s, &s->kernels.data[k], reduces.data[i], left == 1, &p);
+        const bool worth = plan(s, &s->kernels.data[k], reduces.data[i], left == 1, &p) && fits(s, &s->kernels.data[k], &p);
         if (worth) st = an_sched_bands_note(s);
         if (worth && !st && !an_idmap_get(&s->banded, k)) {
             any = true;
-            left -= p.count == 1;
+            left -= p.ncuts == 0;
             st = take_in_parts(s, &p, &becomes);
             an_kern *kern = &s->kernels.data[k];
             if (!st) st = an_substitute_many(s->g, kern->stores.data, kern->stores.len, &p.reduce, &becomes, 1);

@@ -226,7 +226,7 @@ bool an_store_place(an_sched *s, an_uop n, an_uop tuple, an_uop *index, an_uop *
         }
     }
     const an_uop valid = an_tuple_valid(s, tuple);
-    *index = an_tuple_flat(s, tuple, an_uop_shape(s->g, n));
+    *index = an_stored_flat(s, n, tuple);
     *gate = an_uop_is_int(s->g, valid, 1) ? AN_UOP_NONE : valid;
     return !an_uop_is_none(*index);
 }

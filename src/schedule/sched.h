@@ -85,6 +85,8 @@ typedef struct an_sched {
     bool all_tight;
     an_idmap buffer_of;  /* stored node -> its BUFFER or ASSIGN */
     an_uop_vec outputs;  /* BUFFERs of the roots */
+    an_idmap layout;     /* stored node -> its axes as they lie in memory, outermost first, 4 bits each; 0: as they are numbered */
+    an_idmap outside;    /* ranges that walk axes which lie outside of others (layout.c) */
     AN_VEC(an_aligned) aligned; /* copies that are made */
     bool bands_noted;    /* banded is known */
     an_idmap banded;     /* kernels that bands.c is to run over bands of rows: they keep rows as one range */
@@ -105,6 +107,8 @@ an_shape an_store_shape(const an_sched *s, an_uop n);
 bool an_store_place(an_sched *s, an_uop n, an_uop tuple, an_uop *index, an_uop *gate);
 /* Row-major position in a buffer of that shape. */
 an_uop an_tuple_flat(an_sched *s, an_uop tuple, an_shape shape);
+/* Position of the element at tuple in the buffer that stores n, in the order that layout.c gave it. */
+an_uop an_stored_flat(an_sched *s, an_uop n, an_uop tuple);
 /* The RANGEs below a tuple, each once; valid until the next call. NULL, and *n 0, when memory is out. */
 const uint32_t *an_tuple_ranges(an_sched *s, an_uop tuple, uint32_t *n);
 /* The RANGEs below u, each once, pushed onto out if not there. */
@@ -156,6 +160,7 @@ bool an_needs_gate(an_sched *s, an_uop load);
 /* --- the passes, in order ---------------------------------------------------------------------- */
 an_status an_sched_fuse(an_sched *s, const an_uop *roots, size_t nroots); /* fuse.c: kernels and contexts */
 void an_kern_fini(an_sched *s, an_kern *k);
+an_status an_sched_layout(an_sched *s);                                   /* layout.c: the order in which temporaries lie in memory */
 an_status an_sched_build(an_sched *s);                                    /* build.c: stores as expressions */
 an_status an_sched_collapse(an_sched *s);                                 /* collapse.c: reductions in closed form */
 an_status an_sched_align(an_sched *s);                                     /* align.c: operands of products at multiples of four; before and after parts */

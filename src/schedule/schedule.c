@@ -26,6 +26,8 @@ static void sched_fini(an_sched *s)
     an_bounds_memo_fini(&s->bounds);
     an_idmap_fini(&s->simplified, s->ctx);
     an_idmap_fini(&s->buffer_of, s->ctx);
+    an_idmap_fini(&s->layout, s->ctx);
+    an_idmap_fini(&s->outside, s->ctx);
     an_idmap_fini(&s->tight, s->ctx);
     an_idmap_fini(&s->banded, s->ctx);
     an_vec_fini(s->ctx, &s->aligned);
@@ -94,6 +96,11 @@ an_status an_schedule_make(an_graph *g, const an_uop *roots, size_t nroots, cons
     st = whole(&s, failures, an_sched_fuse(&s, roots, nroots));
     an_trace_pass_end(trace);
     if (!st) st = find_outputs(&s, roots, nroots, &s.outputs);
+    if (st) goto done;
+
+    an_trace_pass_begin(trace, "layout", g);
+    st = whole(&s, failures, an_sched_layout(&s));
+    an_trace_pass_end(trace);
     if (st) goto done;
 
     an_trace_pass_begin(trace, "rangeify", g);

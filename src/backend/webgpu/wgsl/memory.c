@@ -337,40 +337,11 @@ static void unit_text(wgsl_emit *e, const place *p, uint32_t unit, uint32_t c, c
     (void)snprintf(text, size, "(u32(%s) >> %s) + %uu", base, unit == 4 ? "2u" : "1u", c);
 }
 
-/* All lanes by whole vectors or words; the gate is one for all. */
-static void load_units(wgsl_emit *e, const place *p, an_uop u)
-{
-    const bool four = p->access == WGSL_VEC4 || p->access == WGSL_HALF4;
-    const uint32_t unit = four ? 4 : unit_of(p->dtype), id = e->ntemps++;
-    const char *type = p->access == WGSL_VEC4 ? wgsl_type_name(p->dtype) : four ? "f16" : "u32";
-    char at[EXPR_MAX / 2], gate[WGSL_OPERAND_MAX], cell[EXPR_MAX], expr[EXPR_MAX];
-    if (!an_uop_is_none(p->gate)) wgsl_operand(e, p->gate, 0, gate);
-    for (uint32_t c = 0; c < p->lanes / unit; c++) {
-        unit_text(e, p, unit, c, at, sizeof at);
-        (void)snprintf(cell, sizeof cell, p->access == WGSL_ATOMIC ? "atomicLoad(&%s[%s])" : "%s[%s]", p->name, at);
-        if (an_uop_is_none(p->gate)) {
-            wgsl_line(e, "let w%u_%u = %s;", id, c, cell);
-        } else {
-            wgsl_line(e, four ? "var w%u_%u = vec4<%s>();" : "var w%u_%u = %s();", id, c, type);
-            wgsl_line(e, "if (%s) { w%u_%u = %s; }", gate, id, c, cell);
-        }
-    }
-    for (uint32_t l = 0; l < p->lanes; l++) {
-        char word[64];
-        if (four) {
-            (void)snprintf(expr, sizeof expr, p->access == WGSL_VEC4 || p->raw ? "w%u_%u.%c" : "f32(w%u_%u.%c)", id, l / 4, "xyzw"[l % 4]);
-        } else {
-            (void)snprintf(word, sizeof word, "%s(w%u_%u, %uu)", unpack_name(p->dtype), id, l / unit, l % unit);
-            apply_form(from_bits(p->dtype), word, expr);
-        }
-        wgsl_define(e, u, l, expr);
-    }
-}
-
 /* A gated load without a branch: element 0 is read instead, and the gate decides what counts. */
 static bool is_branchless(const place *p)
 {
-    return !an_uop_is_none(p->gate) && (p->access == WGSL_PLAIN || p->access == WGSL_HALF) && !p->in_group && !p->vector;
+    const bool four = p->access == WGSL_VEC4 || p->access == WGSL_HALF4, one = p->access == WGSL_PLAIN || p->access == WGSL_HALF;
+    return !an_uop_is_none(p->gate) && !p->in_group && (p->vector ? four : one);
 }
 
 bool wgsl_is_branchless(wgsl_emit *e, an_uop u)
@@ -385,6 +356,39 @@ void wgsl_gated(wgsl_emit *e, an_uop u, uint32_t l, const char *x, char *out, si
     char gate[WGSL_OPERAND_MAX];
     wgsl_operand(e, an_uop_src(e->g, u, 2), l, gate);
     (void)snprintf(out, size, "select(%s(), %s, %s)", wgsl_value_type(e, u), x, gate);
+}
+
+/* All lanes by whole vectors or words; the gate is one for all. */
+static void load_units(wgsl_emit *e, const place *p, an_uop u)
+{
+    const bool four = p->access == WGSL_VEC4 || p->access == WGSL_HALF4, branchless = is_branchless(p);
+    const uint32_t unit = four ? 4 : unit_of(p->dtype), id = e->ntemps++;
+    char at[EXPR_MAX / 2], gate[WGSL_OPERAND_MAX], cell[EXPR_MAX], expr[EXPR_MAX], value[EXPR_MAX + 2 * WGSL_OPERAND_MAX];
+    if (!an_uop_is_none(p->gate)) wgsl_operand(e, p->gate, 0, gate);
+    for (uint32_t c = 0; c < p->lanes / unit; c++) {
+        unit_text(e, p, unit, c, at, sizeof at);
+        if (branchless)
+            (void)snprintf(cell, sizeof cell, "%s[select(0u, %s, %s)]", p->name, at, gate);
+        else
+            (void)snprintf(cell, sizeof cell, p->access == WGSL_ATOMIC ? "atomicLoad(&%s[%s])" : "%s[%s]", p->name, at);
+        if (an_uop_is_none(p->gate) || branchless) {
+            wgsl_line(e, "let w%u_%u = %s;", id, c, cell);
+        } else {
+            wgsl_line(e, four ? "var w%u_%u = vec4<%s>();" : "var w%u_%u = %s();", id, c, p->access == WGSL_VEC4 ? wgsl_type_name(p->dtype) : four ? "f16" : "u32");
+            wgsl_line(e, "if (%s) { w%u_%u = %s; }", gate, id, c, cell);
+        }
+    }
+    for (uint32_t l = 0; l < p->lanes; l++) {
+        char word[64];
+        if (four) {
+            (void)snprintf(expr, sizeof expr, p->access == WGSL_VEC4 || p->raw ? "w%u_%u.%c" : "f32(w%u_%u.%c)", id, l / 4, "xyzw"[l % 4]);
+        } else {
+            (void)snprintf(word, sizeof word, "%s(w%u_%u, %uu)", unpack_name(p->dtype), id, l / unit, l % unit);
+            apply_form(from_bits(p->dtype), word, expr);
+        }
+        if (branchless && !e->keeps) wgsl_gated(e, u, l, expr, value, sizeof value);
+        wgsl_define(e, u, l, branchless && !e->keeps ? value : expr);
+    }
 }
 
 an_status wgsl_emit_load(wgsl_emit *e, an_uop u)
