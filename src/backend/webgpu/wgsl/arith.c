@@ -143,11 +143,17 @@ bool wgsl_binary(wgsl_emit *e, an_op op, an_dtype dtype, const char *x, const ch
     return true;
 }
 
-/* Cheaper forms of integer ops where what is known of the operands allows. */
+/* Forms of ops where what is known of the operands allows cheaper ones, or asks for others: compilers take x * 0 for 0, which it is not
+ * where x is infinite or NaN. */
 static const char *shortcut(wgsl_emit *e, an_uop u)
 {
     const an_op op = an_uop_op(e->g, u);
     const wgsl_class class = wgsl_class_of(an_uop_dtype(e->g, u));
+    if (class == WGSL_F32 && op == AN_OP_MUL)
+        for (uint32_t i = 0; i < 2; i++) {
+            const an_uop s = an_uop_src(e->g, u, i);
+            if (an_uop_is_number(e->g, an_uop_op(e->g, s) == AN_OP_BROADCAST ? an_uop_src(e->g, s, 0) : s, 0.0)) return i ? "$0 * an_keep($1)" : "an_keep($0) * $1";
+        }
     if (class != WGSL_I32 && class != WGSL_U32) return NULL;
     const bool is_signed = class == WGSL_I32;
     int64_t c = 0;
