@@ -213,6 +213,27 @@ static void lanes_come_apart_and_together(an_test *t)
     conf_list_fini(&l);
 }
 
+/* A loop that threads share inside of one that each runs whole: what each has is joined once, at the end of both. */
+static void parts_of_threads_are_joined_once(an_test *t)
+{
+    if (!for_gpu()) return;
+    conf_list l;
+    conf_list_init(&l, t);
+    const an_uop out = conf_param(&l, AN_I32, true), x = conf_param(&l, AN_I32, false);
+    const an_uop acc = conf_acc(&l, conf_put(&l, an_const_int(l.g, AN_I32, 0)));
+    const an_uop o = conf_put(&l, an_range(l.g, conf_index(&l, 3), 0, AN_RANGE_REDUCE));
+    const an_uop row = conf_binary(&l, AN_OP_MUL, o, conf_index(&l, 96));
+    const an_uop i = conf_put(&l, an_range(l.g, conf_index(&l, 96), 1, AN_RANGE_GROUP));
+    const an_uop v = conf_load(&l, x, conf_binary(&l, AN_OP_ADD, row, i), AN_UOP_NONE);
+    conf_acc_set(&l, acc, conf_binary(&l, AN_OP_ADD, acc, v));
+    (void)conf_end(&l, i);
+    conf_store(&l, out, conf_index(&l, 0), conf_acc_get(&l, acc, conf_end(&l, o)), AN_UOP_NONE);
+    conf_finish(&l, "joined");
+    const size_t nelem[2] = {1, 288};
+    compare(t, &l.kernel, nelem, NULL, 0, NULL);
+    conf_list_fini(&l);
+}
+
 /* --- the kernels of codegen --------------------------------------------------------------------------------------- */
 
 /* As codegen makes it for each; the processor's code does not know workgroups. */
@@ -412,7 +433,7 @@ static void every_failing_allocation_is_a_clean_error(an_test *t)
 
 AN_TEST_MAIN(AN_CASE(lanes_are_reduced_in_the_stated_order), AN_CASE(loops_of_a_symbolic_bound_run_that_often),
              AN_CASE(gathers_and_scatters_touch_what_their_gates_let_through), AN_CASE(a_scalar_gate_guards_load_and_store),
-             AN_CASE(lanes_come_apart_and_together), AN_CASE(kernels_without_exp2_are_the_same_bits),
+             AN_CASE(lanes_come_apart_and_together), AN_CASE(parts_of_threads_are_joined_once), AN_CASE(kernels_without_exp2_are_the_same_bits),
              AN_CASE(a_softmax_is_the_same_to_a_few_steps), AN_CASE(a_program_outlives_those_compiled_with_it),
              AN_CASE(a_wrong_number_of_threads_is_a_sentence), AN_CASE(the_cpu_uses_the_widest_vectors_of_the_machine),
              AN_CASE(offsets_move_a_launch_within_its_buffers), AN_CASE(every_failing_allocation_is_a_clean_error))

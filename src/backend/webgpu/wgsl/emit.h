@@ -42,6 +42,12 @@ typedef struct wgsl_loop {
     size_t first_set; /* accs set inside it begin here in sets */
 } wgsl_loop;
 
+/* An ACC_SET; is_dealt: in a GROUP loop inside of where its acc begins, so that each thread has a part of what it comes to. */
+typedef struct wgsl_set {
+    an_uop node;
+    bool is_dealt;
+} wgsl_set;
+
 /* A workgroup buffer, by its number. */
 typedef struct wgsl_local {
     an_uop node;
@@ -83,7 +89,7 @@ typedef struct wgsl_emit {
     wgsl_param params[AN_KERNEL_PARAM_MAX];
     AN_VEC(wgsl_loop) loops;
     AN_VEC(wgsl_local) locals;
-    an_uop_vec sets;     /* every ACC_SET so far */
+    AN_VEC(wgsl_set) sets; /* every ACC_SET so far */
     uint32_t joined;     /* classes of registers with workgroup memory for joins: bits */
     an_str shared;       /* declarations of workgroup memory that joins take */
     uint32_t nthreads;   /* of a workgroup */

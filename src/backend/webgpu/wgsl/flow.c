@@ -415,14 +415,14 @@ an_status wgsl_emit_end(wgsl_emit *e, an_uop u)
         wgsl_line(e, "workgroupBarrier();");
         e->staging = false;
     }
-    if (kind != AN_RANGE_GROUP || e->lanes == 1) return AN_OK;
-    for (size_t i = loop.first_set; i < e->sets.len; i++) {
-        const an_uop acc = an_uop_src(e->g, e->sets.data[i], 0);
-        if (wgsl_place(e, acc) > wgsl_place(e, loop.range)) continue; /* its own of each iteration */
-        bool again = false; /* where the loop is written out */
-        for (size_t k = loop.first_set; k < i; k++) again = again || an_uop_eq(acc, an_uop_src(e->g, e->sets.data[k], 0));
-        if (again) continue;
-        const an_status st = join_threads(e, e->sets.data[i]);
+    for (size_t i = loop.first_set; i < e->sets.len && e->lanes > 1; i++) {
+        const an_uop acc = an_uop_src(e->g, e->sets.data[i].node, 0);
+        if (!e->sets.data[i].is_dealt || wgsl_place(e, acc) > wgsl_place(e, loop.range)) continue; /* its own of each iteration */
+        bool later = false; /* where the loop is written out, or another one around it goes on with the acc */
+        for (size_t k = loop.first_set; k < i; k++) later = later || an_uop_eq(acc, an_uop_src(e->g, e->sets.data[k].node, 0));
+        for (size_t k = 0; k < e->loops.len; k++) later = later || wgsl_place(e, e->loops.data[k].range) > wgsl_place(e, acc);
+        if (later) continue;
+        const an_status st = join_threads(e, e->sets.data[i].node);
         if (st) return st;
     }
     return AN_OK;

@@ -85,7 +85,12 @@ static an_status emit_set(wgsl_emit *e, an_uop u)
         wgsl_operand(e, value, l, y);
         wgsl_line(e, "%s = %s;", x, y);
     }
-    return an_vec_push(e->ctx, &e->sets, u) ? AN_OK : AN_ERR_NOMEM;
+    wgsl_set set = {u, false};
+    for (size_t i = 0; i < e->loops.len; i++) {
+        const an_uop range = e->loops.data[i].range;
+        set.is_dealt = set.is_dealt || (an_range_kind_of(an_uop_arg(e->g, range)) == AN_RANGE_GROUP && wgsl_place(e, range) > wgsl_place(e, acc));
+    }
+    return an_vec_push(e->ctx, &e->sets, set) ? AN_OK : AN_ERR_NOMEM;
 }
 
 static an_status emit_var(wgsl_emit *e, an_uop u)
