@@ -174,13 +174,13 @@ static an_status update_all(an_optim *o, an_tensor *apply, an_tensor *const *gra
     return st;
 }
 
-/* Are all numbers of all gradients finite? Those that are not are counted. */
+/* Are all numbers of all gradients finite? Each one times 0 is 0 or NaN. */
 static an_tensor *all_finite(an_tensor *const *grads, size_t n)
 {
     an_tensor *total = NULL;
     for (size_t i = 0; i < n; i++) {
         if (!grads[i]) continue;
-        an_tensor *sum = an_sum(an_cast(an_logical_not(an_isfinite(grads[i])), AN_F32), AN_ALL, false);
+        an_tensor *sum = an_cast(an_sum(an_mul_scalar(grads[i], 0.0), AN_ALL, false), AN_F32);
         total = total ? an_add(total, sum) : sum;
     }
     return an_contiguous(an_eq_scalar(total, 0.0));

@@ -149,10 +149,12 @@ static const char *shortcut(wgsl_emit *e, an_uop u)
 {
     const an_op op = an_uop_op(e->g, u);
     const wgsl_class class = wgsl_class_of(an_uop_dtype(e->g, u));
-    if (class == WGSL_F32 && op == AN_OP_MUL)
+    if (class == WGSL_F32 && (op == AN_OP_MUL || op == AN_OP_MULACC))
         for (uint32_t i = 0; i < 2; i++) {
             const an_uop s = an_uop_src(e->g, u, i);
-            if (an_uop_is_number(e->g, an_uop_op(e->g, s) == AN_OP_BROADCAST ? an_uop_src(e->g, s, 0) : s, 0.0)) return i ? "$0 * an_keep($1)" : "an_keep($0) * $1";
+            if (!an_uop_is_number(e->g, an_uop_op(e->g, s) == AN_OP_BROADCAST ? an_uop_src(e->g, s, 0) : s, 0.0)) continue;
+            if (op == AN_OP_MULACC) return i ? "an_fma($0, an_keep($1), $2)" : "an_fma(an_keep($0), $1, $2)";
+            return i ? "$0 * an_keep($1)" : "an_keep($0) * $1";
         }
     if (class != WGSL_I32 && class != WGSL_U32) return NULL;
     const bool is_signed = class == WGSL_I32;
@@ -287,6 +289,45 @@ static an_status fma_by_fours(wgsl_emit *e, an_uop u)
     return AN_OK;
 }
 
+/* Products by a power of two: exact, whatever is done with them. */
+static bool is_exact(const wgsl_emit *e, an_uop product)
+{
+    static const double powers[] = {-1.0, 1.0, 0.5, -0.5, 2.0, -2.0};
+    for (uint32_t s = 0; s < 2; s++) {
+        an_uop x = an_uop_src(e->g, product, s);
+        if (an_uop_op(e->g, x) == AN_OP_BROADCAST) x = an_uop_src(e->g, x, 0);
+        for (size_t i = 0; i < sizeof powers / sizeof powers[0]; i++)
+            if (an_uop_is_number(e->g, x, powers[i])) return true;
+    }
+    return false;
+}
+
+static bool is_sum_or_product(const wgsl_emit *e, an_uop u)
+{
+    return (an_uop_op(e->g, u) == AN_OP_ADD || an_uop_op(e->g, u) == AN_OP_MUL) && wgsl_class_of(an_uop_dtype(e->g, u)) == WGSL_F32;
+}
+
+/* x is an operand of a sum or product: where it is one itself it is kept, looked for behind what is exact. An accumulator goes on. */
+static void keep_operand(wgsl_emit *e, an_uop x)
+{
+    while (an_uop_op(e->g, x) == AN_OP_BROADCAST || an_uop_op(e->g, x) == AN_OP_LANE) x = an_uop_src(e->g, x, 0);
+    if (!is_sum_or_product(e, x)) return;
+    for (uint32_t s = 0; s < 2; s++)
+        if (an_uop_op(e->g, an_uop_src(e->g, x, s)) == AN_OP_ACC) return;
+    if (an_uop_op(e->g, x) == AN_OP_MUL && is_exact(e, x))
+        for (uint32_t s = 0; s < 2; s++) keep_operand(e, an_uop_src(e->g, x, s));
+    else
+        e->is_kept[wgsl_place(e, x)] = true;
+}
+
+/* Compilers take a * b + c for one instruction, which rounds once, and (a * b) * c for a * (b * c): here and not there, so that one value,
+ * computed in two kernels, is two, and what is compared with its maximum is not found. So what is rounded on the way is kept (prelude.c). */
+void wgsl_find_kept(wgsl_emit *e)
+{
+    for (size_t i = 0; i < e->kernel->nlinear; i++)
+        for (uint32_t s = 0; s < 2 && is_sum_or_product(e, e->kernel->linear[i]); s++) keep_operand(e, an_uop_src(e->g, e->kernel->linear[i], s));
+}
+
 an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u)
 {
     const an_op op = an_uop_op(e->g, u);
@@ -294,7 +335,7 @@ an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u)
     if (!an_op_has(op, AN_TRAIT_ELEM) || nsrc < 1 || nsrc > 3) return wgsl_unsupported(e, u, "no shader has this op");
     const an_dtype from = an_uop_dtype(e->g, an_uop_src(e->g, u, op == AN_OP_WHERE ? 1 : 0)), to = an_uop_dtype(e->g, u);
     if (from == AN_F64 || to == AN_F64) return wgsl_unsupported(e, u, "WGSL has no f64; use f32, or another device");
-    char expr[EXPR_MAX], s[3][WGSL_OPERAND_MAX];
+    char expr[EXPR_MAX], kept[EXPR_MAX + 16], s[3][WGSL_OPERAND_MAX];
     const char *const operands[3] = {s[0], s[1], s[2]};
     const char *quick = shortcut(e, u);
     bool all_const = true;
@@ -319,7 +360,8 @@ an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u)
             ok = expression(op, from, operands, expr);
         }
         if (!ok) return wgsl_unsupported(e, u, "no shader has this op of this dtype");
-        wgsl_define(e, u, l, expr);
+        (void)snprintf(kept, sizeof kept, "an_keep(%s)", expr);
+        wgsl_define(e, u, l, e->is_kept[wgsl_place(e, u)] ? kept : expr);
     }
     return AN_OK;
 }

@@ -102,6 +102,7 @@ typedef struct wgsl_emit {
     uint32_t *same;
     wgsl_holding *held;    /* by place */
     bool *raw;             /* by place: an f16, loaded or rounded, that goes on to workgroup memory as it is */
+    bool *is_kept;        /* by place: an f32 sum or product that another one is made of */
     uint32_t matrix_sums;  /* that go through workgroup memory at a time; 0: not known yet */
     bool staging;        /* between the first STAGE loop of a row and the barrier after the last */
     bool by_group;       /* a GLOBAL iteration is a workgroup, else a thread */
@@ -142,6 +143,7 @@ an_status wgsl_emit_store(wgsl_emit *e, an_uop u);
 void wgsl_declare_memory(wgsl_emit *e, an_str *out);
 
 uint32_t wgsl_locals_nbytes(const wgsl_emit *e); /* of the kernel's own workgroup memory */
+void wgsl_find_kept(wgsl_emit *e); /* arith.c: fills is_kept */
 const char *wgsl_value_type(const wgsl_emit *e, an_uop u); /* of a lane: wgsl_type_name, or f16 for what is raw */
 
 /* matrix.c */

@@ -202,6 +202,7 @@ static void emit_fini(wgsl_emit *e)
     an_mem_free(e->ctx, e->same, e->kernel->nlinear * sizeof *e->same);
     an_mem_free(e->ctx, e->held, e->kernel->nlinear * sizeof *e->held);
     an_mem_free(e->ctx, e->raw, e->kernel->nlinear * sizeof *e->raw);
+    an_mem_free(e->ctx, e->is_kept, e->kernel->nlinear * sizeof *e->is_kept);
     an_str_fini(&e->body);
     an_str_fini(&e->shared);
     an_idmap_fini(&e->at, e->ctx);
@@ -224,7 +225,9 @@ an_status an_wgsl_render(an_ctx *ctx, const an_kernel *kernel, const an_wgsl_cap
     e.same = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.same);
     e.held = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.held);
     e.raw = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.raw);
-    an_status st = e.shift && e.same && e.held && e.raw ? note_places(&e) : AN_ERR_NOMEM;
+    e.is_kept = an_mem_zalloc(ctx, kernel->nlinear * sizeof *e.is_kept);
+    an_status st = e.shift && e.same && e.held && e.raw && e.is_kept ? note_places(&e) : AN_ERR_NOMEM;
+    if (!st) wgsl_find_kept(&e);
     if (!st) st = wgsl_plan_flow(&e);
     if (!st) st = wgsl_scan_matrix(&e);
     if (!st) st = wgsl_scan_memory(&e);
