@@ -727,24 +727,13 @@ static an_status join_short_sides(chooser *c, factors *p)
     return st;
 }
 
-static an_status matrix_product(chooser *c, factors *p, bool whole, bool *done)
+static an_status try_matrix(chooser *c, factors *p, bool whole, bool *done)
 {
-    const an_uop before = *c->sink;
-    const size_t nlist = c->list->len;
     const struct matrix_shape *s = NULL;
     side i, j;
     dealing di[SIDE_MAX], dj[SIDE_MAX];
-    *done = false;
-    if (!c->opts->gpu.has_matrix || c->no_matrix || !multiplies_halves(c, p->reduce)) return AN_OK;
-    const factors as_it_was = *p;
     an_status st = join_short_sides(c, p);
     if (!st) st = plan_matrix(c, p, &i, &j, whole, &s);
-    if (!st && !s && c->list->len > nlist) { /* joined for nothing */
-        *c->sink = before;
-        c->list->len = nlist;
-        *p = as_it_was;
-        return refresh(c);
-    }
     if (st || !s || !deal_sides(s, &i, &j, whole, di, dj)) return st;
     const int64_t nk = bound_at(c, p->k), step = matrix_step(c, p, s);
     const uint32_t id_k = id_at(c, p->k), lane = AN_GPU_LOCAL_ID + 16;
@@ -763,14 +752,24 @@ static an_status matrix_product(chooser *c, factors *p, bool whole, bool *done)
     if (!st && ok) st = apply(c, AN_OPT_UNROLL, inner, step, &written, &ok);
     if (!st && ok) st = join_outer(c);
     if (!st && ok) st = apply(c, AN_OPT_MATRIX, written, tiles_nbytes(c, s), NULL, &ok);
-    if (st) return st;
-    *done = ok;
-    if (ok) {
+    *done = !st && ok;
+    if (*done)
         an_trace_note(c->trace, "tiles of %lld x %lld for matrix units, %lld x %lld a subgroup", (long long)s->m, (long long)s->n, (long long)s->own_m, (long long)s->own_n);
-        return AN_OK;
-    }
+    return st;
+}
+
+static an_status matrix_product(chooser *c, factors *p, bool whole, bool *done)
+{
+    const an_uop before = *c->sink;
+    const size_t nlist = c->list->len;
+    const factors as_it_was = *p;
+    *done = false;
+    if (!c->opts->gpu.has_matrix || c->no_matrix || !multiplies_halves(c, p->reduce)) return AN_OK;
+    const an_status st = try_matrix(c, p, whole, done);
+    if (st || *done) return st;
     *c->sink = before; /* as if it had not been tried */
     c->list->len = nlist;
+    *p = as_it_was;
     return refresh(c);
 }
 
