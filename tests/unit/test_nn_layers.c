@@ -245,6 +245,24 @@ static void batch_norm_outside_training_uses_what_it_gathered(an_test *t)
     CHECK_NEAR(t, v[1], (3.0 - 2.0) / sqrt(0.5 + 10.0 / 3.0 + 1e-5), 1e-5);
 }
 
+/* Halves are normalised in f32, where their sums have room, and come back as halves. */
+static void norms_of_halves_have_room_for_their_sums(an_test *t)
+{
+    enum { N = 64, C = 2, SIDE = 8, NUMEL = N * C * SIDE * SIDE };
+    static float x[NUMEL], y[NUMEL];
+    an_graph *g = an_test_graph(t);
+    an_init init = {.graph = g};
+    for (int i = 0; i < NUMEL; i++) x[i] = i % 3 ? 40 : -80;
+    an_module *const norms[] = {an_nn_batch_norm(&init, C, 0, 0), an_nn_group_norm(&init, 1, C, 0)};
+    for (int i = 0; i < 2; i++) {
+        an_module_train(norms[i], true);
+        an_tensor *out = an_module_forward(norms[i], an_cast(an_tensor_from_host(g, AN_F32, AN_DIMS(N, C, SIDE, SIDE), x), AN_F16));
+        CHECK(t, out && an_tensor_dtype(out) == AN_F16);
+        CHECK_OK(t, an_tensor_read(an_cast(out, AN_F32), y, sizeof y));
+        for (int k = 0; k < NUMEL; k++) CHECK_NEAR(t, y[k], k % 3 ? 0.707 : -1.414, 0.02);
+    }
+}
+
 /* --- optimisers ---------------------------------------------------------------------------------- */
 
 static an_tensor *nothing(an_module *m, an_tensor *x)
@@ -560,7 +578,7 @@ static void mistakes_in_layers_are_sentences(an_test *t)
 }
 
 AN_TEST_MAIN(AN_CASE(layers_follow_pytorch_forward_and_backward), AN_CASE(gradients_of_layers_are_differences),
-             AN_CASE(batch_norm_outside_training_uses_what_it_gathered), AN_CASE(adamw_with_groups_and_clipping_follows_pytorch),
+             AN_CASE(batch_norm_outside_training_uses_what_it_gathered), AN_CASE(norms_of_halves_have_room_for_their_sums), AN_CASE(adamw_with_groups_and_clipping_follows_pytorch),
              AN_CASE(schedules_follow_pytorch_and_nanogpt), AN_CASE(accumulation_changes_parameters_in_every_nth_run_only),
              AN_CASE(a_scaled_loss_skips_what_is_not_finite_and_grows_again), AN_CASE(averages_follow_parameters),
              AN_CASE(masters_stay_f32_under_mixed_precision), AN_CASE(a_mixture_weighs_its_experts_and_its_loss_is_1_when_balanced),

@@ -317,6 +317,23 @@ static void divisions_with_a_zero_that_is_known_are_as_others(an_test *t)
     CHECK(t, y[0] == 0 && y[1] == 0 && isnan(y[2]) && y[3] == 0);
 }
 
+/* Nor is x * 0 always 0: gradients that are not finite are found by it. In a sum it is one instruction with the addition. */
+static void products_with_a_zero_that_is_known_are_as_others(an_test *t)
+{
+    static const float x[4] = {INFINITY, -INFINITY, NAN, 2};
+    float y[4];
+    if (!device(t)) return;
+    an_graph *g = an_test_graph(t);
+    CHECK_OK(t, an_graph_set_device(g, "webgpu"));
+    an_tensor *zero = an_mul_scalar(an_tensor_from_host(g, AN_F32, AN_DIMS(4), x), 0.0), *sum = an_sum(zero, AN_ALL, false);
+    CHECK_OK(t, an_realize(&zero, 1));
+    CHECK_OK(t, an_tensor_read(zero, y, sizeof y));
+    CHECK(t, isnan(y[0]) && isnan(y[1]) && isnan(y[2]) && y[3] == 0);
+    CHECK_OK(t, an_realize(&sum, 1));
+    CHECK_OK(t, an_tensor_read(sum, y, sizeof *y));
+    CHECK(t, isnan(y[0]));
+}
+
 /* --- bad weather ---------------------------------------------------------------------------------------------------- */
 
 static void opening_says(an_test *t, const char *name, const char *value, const char *part)
@@ -683,6 +700,7 @@ AN_TEST_MAIN(AN_CASE(bytes_come_back_from_any_offset), AN_CASE(large_buffers_go_
              AN_CASE(launches_see_their_variables_in_order), AN_CASE(there_may_be_any_number_of_variables_in_a_step),
              AN_CASE(launches_are_timed_by_the_device), AN_CASE(parts_of_a_buffer_are_bound_side_by_side), AN_CASE(a_shader_that_reads_the_same_is_one_pipeline),
              AN_CASE(a_run_of_a_plan_is_one_submit), AN_CASE(divisions_with_a_zero_that_is_known_are_as_others),
+             AN_CASE(products_with_a_zero_that_is_known_are_as_others),
              AN_CASE(a_library_that_is_none_is_a_sentence),
              AN_CASE(a_library_is_named_by_its_file),
              AN_CASE(an_adapter_that_is_none_is_a_sentence), AN_CASE(looking_finds_what_opening_takes),
