@@ -12,7 +12,7 @@ static const model_value values[] = {
 static const model_preset presets[] = {
     {.name = "cpu", .optimizer = "adamw", .schedule = "one-cycle",
      .values = {[MODEL_BATCH] = 64, [MODEL_EPOCHS] = 10, [MODEL_LR] = 8e-3, [MODEL_WEIGHT_DECAY] = 0.02, [WIDTH] = 8, [AUGMENT] = 1}},
-    {.name = "gpu", .optimizer = "adamw", .schedule = "one-cycle",
+    {.name = "gpu", .optimizer = "adamw", .schedule = "one-cycle", .precision = "auto",
      .values = {[MODEL_BATCH] = 512, [MODEL_EPOCHS] = 30, [MODEL_LR] = 8e-3, [MODEL_WEIGHT_DECAY] = 0.02, [WIDTH] = 64, [AUGMENT] = 1}},
 };
 
@@ -101,7 +101,8 @@ const model model_resnet9 = {
     .title = "a residual network of nine layers for 32 x 32 pictures in colour",
     .about = "Four convolutions with batch norm and ReLU, three of them halving the sides; after the second and the fourth a\n"
              "residual pair of the same; a max pool over what is left, and a linear layer. --width 64 is the full network of 6.6\n"
-             "million parameters, 8 has 104,000. Each picture of a step is moved by up to 4 pixels and flipped at random.\n",
+             "million parameters, 8 has 104,000. Each picture of a step is moved by up to 4 pixels and flipped at random.\n"
+             "--preset=gpu multiplies in f16 where a GPU has matrix units; --precision=f32 does not.\n",
     .data = MODEL_IMAGES,
     .dataset = "cifar10",
     .features = 3072,
