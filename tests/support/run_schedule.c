@@ -1,3 +1,4 @@
+/* run_schedule.c - see run_schedule.h. */
 #include "run_schedule.h"
 
 #include "backend/backends.h"

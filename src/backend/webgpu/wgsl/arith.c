@@ -307,17 +307,19 @@ static bool is_sum_or_product(const wgsl_emit *e, an_uop u)
     return (an_uop_op(e->g, u) == AN_OP_ADD || an_uop_op(e->g, u) == AN_OP_MUL) && wgsl_class_of(an_uop_dtype(e->g, u)) == WGSL_F32;
 }
 
-/* x is an operand of a sum or product: where it is one itself it is kept, looked for behind what is exact. An accumulator goes on. */
+/* x is an operand of a sum or product: where it is one itself it is kept, looked for behind one factor that is exact. An accumulator goes on. */
 static void keep_operand(wgsl_emit *e, an_uop x)
 {
-    while (an_uop_op(e->g, x) == AN_OP_BROADCAST || an_uop_op(e->g, x) == AN_OP_LANE) x = an_uop_src(e->g, x, 0);
-    if (!is_sum_or_product(e, x)) return;
-    for (uint32_t s = 0; s < 2; s++)
-        if (an_uop_op(e->g, an_uop_src(e->g, x, s)) == AN_OP_ACC) return;
-    if (an_uop_op(e->g, x) == AN_OP_MUL && is_exact(e, x))
-        for (uint32_t s = 0; s < 2; s++) keep_operand(e, an_uop_src(e->g, x, s));
-    else
-        e->is_kept[wgsl_place(e, x)] = true;
+    for (bool again = true; again;) {
+        again = false;
+        while (an_uop_op(e->g, x) == AN_OP_BROADCAST || an_uop_op(e->g, x) == AN_OP_LANE) x = an_uop_src(e->g, x, 0);
+        if (!is_sum_or_product(e, x)) return;
+        const an_uop a = an_uop_src(e->g, x, 0), b = an_uop_src(e->g, x, 1);
+        if (an_uop_op(e->g, a) == AN_OP_ACC || an_uop_op(e->g, b) == AN_OP_ACC) return;
+        again = an_uop_op(e->g, x) == AN_OP_MUL && is_exact(e, x);
+        if (!again) e->is_kept[wgsl_place(e, x)] = true;
+        x = is_const(e, a) ? b : a;
+    }
 }
 
 /* Compilers take a * b + c for one instruction, which rounds once, and (a * b) * c for a * (b * c): here and not there, so that one value,
