@@ -332,6 +332,13 @@ static void products_with_a_zero_that_is_known_are_as_others(an_test *t)
     CHECK_OK(t, an_realize(&sum, 1));
     CHECK_OK(t, an_tensor_read(sum, y, sizeof *y));
     CHECK(t, isnan(y[0]));
+    enum { N = 4096 }; /* by fours, too */
+    static float many[N];
+    many[N - 3] = INFINITY;
+    an_tensor *all = an_sum(an_mul_scalar(an_tensor_from_host(g, AN_F32, AN_DIMS(N), many), 0.0), AN_ALL, false);
+    CHECK_OK(t, an_realize(&all, 1));
+    CHECK_OK(t, an_tensor_read(all, y, sizeof *y));
+    CHECK(t, isnan(y[0]));
 }
 
 /* --- bad weather ---------------------------------------------------------------------------------------------------- */

@@ -342,7 +342,7 @@ an_status wgsl_emit_elementwise(wgsl_emit *e, an_uop u)
     const char *quick = shortcut(e, u);
     bool all_const = true;
     for (uint32_t i = 0; i < nsrc; i++) all_const = all_const && is_const(e, an_uop_src(e->g, u, i));
-    if (op == AN_OP_MULACC && wgsl_class_of(to) == WGSL_F32 && e->caps->inexact_fma && lanes > 1 && !all_const) return fma_by_fours(e, u);
+    if (op == AN_OP_MULACC && wgsl_class_of(to) == WGSL_F32 && e->caps->inexact_fma && lanes > 1 && !all_const && !quick) return fma_by_fours(e, u);
     for (uint32_t l = 0; l < lanes; l++) {
         bool ok = true;
         for (uint32_t i = 0; i < nsrc; i++) wgsl_operand(e, an_uop_src(e->g, u, i), l, s[i]);
