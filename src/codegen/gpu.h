@@ -21,7 +21,7 @@ an_status an_gpu_matrix(an_graph *g, an_uop *sink, uint32_t k_id, int64_t nbytes
 /* FILL: REDUCE range k up to a multiple of amount; what lies beyond adds nothing. */
 an_status an_gpu_fill(an_graph *g, an_uop *sink, uint32_t k_id, int64_t amount, const char **why);
 
-/* JOIN: two constant REDUCE ranges, both bound wherever one is, or two LOOP ranges, as one range with the id of the outer. */
+/* JOIN: two constant REDUCE ranges, both bound wherever one is, or two LOOP ranges of a kernel that is not in place, as one range with the id of the outer. */
 an_status an_gpu_join(an_graph *g, an_uop *sink, an_uop outer, an_uop inner);
 
 /* Of what a kernel both writes and reads: do iterations of range r touch no element that another one writes? For those with the same

@@ -305,7 +305,7 @@ static an_status is_plain(const an_chooser *c, const factors *p, bool *plain)
     return AN_OK;
 }
 
-/* The loops of the side that begins with range r: r, and as long as it is shorter than most what lies next to it in memory and the loads
+/* The loops of the side that begins with range first: it, and as long as it is shorter than most what lies next to it in memory and the loads
  * that vary with range `opposite` do not vary with. */
 static an_status gather_side(const an_chooser *c, const factors *p, size_t first, size_t opposite, int64_t most, side *s)
 {

@@ -303,6 +303,7 @@ static const char *refusal_on_gpu(const an_dag *d, size_t r, an_opt opt, int64_t
         if (other == AN_RANGES_MAX || other == r) return "there is no such range to make one with";
         if (kind != AN_RANGE_REDUCE && kind != AN_RANGE_LOOP) return "it is the inner part of an opt already";
         if (an_range_kind_of(an_uop_arg(d->g, d->ranges.data[other])) != kind) return "the other one is of another kind";
+        if (kind == AN_RANGE_LOOP && (reads_what_it_writes(d, r, true) || reads_what_it_writes(d, other, true))) return "the kernel reads what it writes";
         if (n < 1 || an_range_bound(d->g, d->ranges.data[other]) < 1 || n > INT32_MAX / an_range_bound(d->g, d->ranges.data[other])) return "its bound is no constant";
         return are_bound_together(d, r, other) ? NULL : "a reduction goes over one of them alone";
     default: return NULL; /* TILE, FILL and MATRIX find out on the way */

@@ -78,7 +78,7 @@ an_module *an_nn_linear(an_init *init, int64_t in, int64_t out, const an_nn_line
 static an_tensor *computed_once(const an_module *m, an_tensor *x)
 {
     an_tensor *y = computed(m, x);
-    return y && y != x && an_tensor_dtype(y) != an_tensor_dtype(x) ? an_contiguous(y) : y;
+    return y && an_tensor_dtype(y) != an_tensor_dtype(x) ? an_contiguous(y) : y;
 }
 
 static an_tensor *conv2d_forward(an_module *m, an_tensor *x)

@@ -18,11 +18,11 @@ enum {
     AXIS_BITS = 4
 };
 
-typedef struct layer {
+typedef struct layouts {
     an_sched *s;
     AN_VEC(uint32_t) nodes; /* that may have another order */
     AN_VEC(uint32_t) outside; /* their axes outside, bits */
-} layer;
+} layouts;
 
 /* Elements of an axis that an affine index over ranges from 0 touches, and how often it touches one; false where it is no such index. */
 static bool walk_of(an_sched *s, an_uop index, an_uop_vec *below, double *span, double *visits)
@@ -68,7 +68,7 @@ static uint32_t windows_of(an_sched *s, an_uop n, an_uop_vec *below)
 }
 
 /* The ranges of the tuple that walk axes outside are noted, and the axes that such ranges walk are outside. */
-static bool spread(layer *l, an_uop tuple, uint32_t *axes, an_uop_vec *below, bool *changed)
+static bool spread(layouts *l, an_uop tuple, uint32_t *axes, an_uop_vec *below, bool *changed)
 {
     an_sched *s = l->s;
     for (uint32_t a = 0; a + 1 < an_uop_nsrc(s->g, tuple); a++) {
@@ -89,7 +89,7 @@ static bool spread(layer *l, an_uop tuple, uint32_t *axes, an_uop_vec *below, bo
     return true;
 }
 
-static an_status find_outside(layer *l, an_uop_vec *below)
+static an_status find_outside(layouts *l, an_uop_vec *below)
 {
     an_sched *s = l->s;
     bool changed = false, ok = true;
@@ -141,7 +141,7 @@ static void order_loops(an_sched *s, an_uop n, const uint32_t *order)
 
 an_status an_sched_layout(an_sched *s)
 {
-    layer l = {.s = s};
+    layouts l = {.s = s};
     an_uop_vec below = {0};
     if (s->cost->threads == 0 || s->cost->no_fuse) return AN_OK;
     an_status st = find_outside(&l, &below);

@@ -84,6 +84,37 @@ static void any_opts_in_any_order_keep_the_meaning(an_test *t)
         if (applied[kind] < 10) an_test_fail(__FILE__, __LINE__, "%s applied %d times", an_opt_name((an_opt_kind)kind), applied[kind]);
 }
 
+/* Loops as one, in any order of the two; not where what is read would have been overwritten. */
+static void loops_are_one_where_their_order_is_free(an_test *t)
+{
+    const an_opt orders[] = {{AN_OPT_JOIN, AN_RANGE_ID_STEP, 2 * AN_RANGE_ID_STEP}, {AN_OPT_JOIN, 2 * AN_RANGE_ID_STEP, AN_RANGE_ID_STEP}};
+    for (int i = 0; i < 6; i++) {
+        an_graph *g = NULL;
+        CHECK_OK(t, an_graph_create(t->ctx, &g));
+        const kernel k = i / 2 == 0   ? kernel_transpose(g, 7, 5)
+                         : i / 2 == 1 ? kernel_matmul(g, AN_F32, 8, 12, 6, false, false, true)
+                                      : kernel_normalize_in_place(g, 5, 7);
+        an_uop sink = k.sink;
+        an_uop_vec list = {0};
+        const char *why = NULL;
+        CHECK_OK(t, an_pass_prepare(g, &sink));
+        CHECK_OK(t, an_opt_apply(g, &sink, orders[i % 2], &why));
+        if ((why != NULL) != (i / 2 == 2)) an_test_fail(__FILE__, __LINE__, "kernel %d: %s", i, why ? why : "applied");
+        CHECK_OK(t, an_pass_expand(g, &sink));
+        CHECK_OK(t, an_pass_vector(g, &sink));
+        CHECK_OK(t, an_pass_linearize(g, sink, &list));
+        size_t n = 0, m = 0;
+        double *want = run(t, g, &k, plain, &n), *got = run_list(t, &an_backend_interp, g, &k, &list, &m);
+        CHECK_EQ(t, m, n);
+        for (size_t e = 0; e < n; e++)
+            if (got[e] != want[e]) an_test_fail(__FILE__, __LINE__, "kernel %d: element %zu is %.9g, plain %.9g", i, e, got[e], want[e]);
+        free(got);
+        free(want);
+        an_vec_fini(t->ctx, &list);
+        an_graph_destroy(g);
+    }
+}
+
 static void opts_refuse_with_a_sentence(an_test *t)
 {
     an_graph *g = an_test_graph(t);
@@ -452,7 +483,7 @@ static void a_list_that_is_none_is_refused(an_test *t)
     an_vec_fini(t->ctx, &list);
 }
 
-AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
+AN_TEST_MAIN(AN_CASE(any_opts_in_any_order_keep_the_meaning), AN_CASE(loops_are_one_where_their_order_is_free), AN_CASE(opts_refuse_with_a_sentence), AN_CASE(passes_carry_the_sum), AN_CASE(the_heuristics_choose_passes),
              AN_CASE(rows_a_power_of_two_apart_are_few_at_a_time), AN_CASE(a_product_in_place_has_tiles), AN_CASE(blocks_that_share_elements_store_them_once), AN_CASE(one_column_left_over_leaves_the_rest_to_threads), AN_CASE(windows_are_read_whole), AN_CASE(products_in_a_sum_are_taken_in_one_by_one), AN_CASE(two_products_share_the_registers), AN_CASE(the_same_on_gpus),
              AN_CASE(the_heuristics_make_a_list_that_gives_the_same_kernel), AN_CASE(legal_opts_apply_and_keep_the_meaning),
              AN_CASE(an_opt_by_hand_that_does_not_apply_is_an_error), AN_CASE(a_list_that_is_none_is_refused))
